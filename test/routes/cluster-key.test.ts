@@ -16,7 +16,7 @@ import { endpoints } from "../../src/service/call/methods.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
-import { callOf, greeting, readCall, sayTo } from "../support/peer-node.ts";
+import { callOf, codec, greeting, readCall, sayTo } from "../support/peer-node.ts";
 import { sampleRequests } from "../support/requests.ts";
 import { startService, type Service } from "../support/service.ts";
 import { wireNames } from "../support/wires.ts";
@@ -62,7 +62,7 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     await etcd?.end();
   });
   const aRead = (): ExchangeRequest =>
-    create(ExchangeRequestSchema, { calls: [messageOfCall(7, callOf({ call: readCall, term: undefined }))] });
+    create(ExchangeRequestSchema, { calls: [messageOfCall(7, callOf({ call: readCall, term: undefined }), codec)] });
 
   test("auth-16: the internal service without the cluster key is 401 over gRPC, and with it is served", async () => {
     const token = await node.mint({ ns: "acme" }, "admin");

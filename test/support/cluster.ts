@@ -65,7 +65,7 @@ export class ClusterNode {
   readonly port: number;
   readonly links: NodeLinks;
   readonly #variables: Record<string, string>;
-  readonly #entry: string | undefined;
+  #entry: string | undefined;
   readonly #logs: string[] = [];
   #process: NodeProcess | undefined;
   #isPaused = false;
@@ -120,6 +120,13 @@ export class ClusterNode {
 
   async start(): Promise<void> {
     this.#process = await startNodeProcess(this.directory, this.#variables, this.#entry, this.port);
+  }
+
+  /** Stops it and starts it as another build, by its entry; that of the sources when none is given. */
+  async restartAs(entry?: string): Promise<void> {
+    await this.stop();
+    this.#entry = entry;
+    await this.start();
   }
 
   /** As the kernel or a power cut ends it: nothing is finished, and what is on disk stays. */
@@ -206,7 +213,7 @@ export class Cluster {
         Array.from({ length: options.nodes ?? 3 }, (_, index) => cluster.join(String.fromCharCode(97 + index))),
       );
       cluster.nodes.sort((a, b) => a.name.localeCompare(b.name));
-      await cluster.#whole();
+      await cluster.whole();
       return cluster;
     } catch (error) {
       await cluster.end();
@@ -279,7 +286,7 @@ export class Cluster {
   }
 
   /** Waits until every node has a lease, and with it may take databases. */
-  async #whole(): Promise<void> {
+  async whole(): Promise<void> {
     if (this.#options.coordinated === false) return;
     const prefix = "palimpsest/nodes/";
     // The end of a range in etcd: the next key that does not begin so.
@@ -307,7 +314,7 @@ export class Cluster {
       node.resume();
     }
     for (const node of this.nodes) if (!node.isUp) await eventually(30_000, () => node.start());
-    await this.#whole();
+    await this.whole();
   }
 
   /** Kills everything and removes what it has stored. */

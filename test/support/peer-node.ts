@@ -20,7 +20,7 @@ import { realWorld, type World } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import type { ListenerOptions } from "../../src/server/wire/listener.ts";
 import { NodeDoor } from "../../src/server/cluster/node-door.ts";
-import { protocol } from "../../src/server/cluster/node-messages.ts";
+import { greetingOf, ownCodecs, type PayloadCodec } from "../../src/server/cluster/node-protocol.ts";
 import { PeerLinks } from "../../src/server/cluster/peer-links.ts";
 import type { ForwardedCall, PeerHost } from "../../src/service/placement/peers.ts";
 import { openEcho, type EchoNode } from "./echo-node.ts";
@@ -56,7 +56,12 @@ export interface PeerNode extends EchoNode {
 /** A node's door on a port of its own, closed with the test. `answer` is what the host does with a call. */
 export async function openPeer(
   answer: (call: ForwardedCall) => Answer | Promise<Answer>,
-  given: { world?: World; host?: Partial<PeerHost>; listener?: Partial<ListenerOptions> } = {},
+  given: {
+    world?: World;
+    host?: Partial<PeerHost>;
+    listener?: Partial<ListenerOptions>;
+    codecs?: readonly PayloadCodec[];
+  } = {},
 ): Promise<PeerNode> {
   const log = listeningLog();
   const served: ForwardedCall[] = [];
@@ -70,7 +75,8 @@ export async function openPeer(
     nudged() {},
     ...given.host,
   };
-  const door = new NodeDoor({ host, clusterKey, world: given.world ?? realWorld(), log });
+  const { world = realWorld(), codecs = ownCodecs } = given;
+  const door = new NodeDoor({ host, clusterKey, world, log, codecs });
   const echo = await openEcho({ doors: { nodeDoor: door }, ...(given.listener && { listener: given.listener }) });
   return { ...echo, door, log, served };
 }
@@ -81,13 +87,14 @@ export interface OpenLinks {
   readonly hinted: string[];
 }
 
-export function openLinks(given: { world?: World; key?: string } = {}): OpenLinks {
+export function openLinks(given: { world?: World; key?: string; codecs?: readonly PayloadCodec[] } = {}): OpenLinks {
   const log = listeningLog();
   const hinted: string[] = [];
   const links = new PeerLinks({
     clusterKey: given.key ?? clusterKey,
     world: given.world ?? realWorld(),
     log,
+    codecs: given.codecs ?? ownCodecs,
     hinted: (uuid) => void hinted.push(uuid),
   });
   onTestFinished(() => links.close());
@@ -101,7 +108,7 @@ export function callOf(given: Partial<ForwardedCall> = {}): ForwardedCall {
     call: {
       kind: "write",
       command: "kv.put",
-      input: { ns: "n", key: "k", value: new Uint8Array(3), contentType: "text/plain" },
+      input: { ns: "n", key: "k", value: new Uint8Array(3) },
     },
     budgetMs: 60_000,
     minTxid: 0,
@@ -146,5 +153,8 @@ export function sayTo(
   ).exchange(requests, { headers });
 }
 
-export const greeting = (): ExchangeRequest => create(ExchangeRequestSchema, { protocol });
-export const welcome = (): ExchangeResponse => create(ExchangeResponseSchema, { protocol });
+/** The protocol of nodes of this build. */
+export const [codec] = ownCodecs;
+
+export const greeting = (): ExchangeRequest => create(ExchangeRequestSchema, greetingOf(ownCodecs));
+export const welcome = (): ExchangeResponse => create(ExchangeResponseSchema, { protocol: codec.protocol });

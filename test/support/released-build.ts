@@ -11,10 +11,13 @@ const root = join(import.meta.dirname, "../..");
 /** The commit that the golden store was written by: version 0.1.0 before `format.json`. */
 export const releasedCommit = "5f3e9ad526910c7f6416f0a735da7e345e2abea8";
 
+/** The last commit whose nodes forward calls as structured clones of V8 alone. */
+export const clonesOnlyCommit = "75a0b9c5787128f161b83fd07021e25191545a5c";
+
 /** Whether the history that is here reaches back to it; an archive of the sources has none. */
-export function hasReleasedBuild(): boolean {
+export function hasReleasedBuild(commit = releasedCommit): boolean {
   try {
-    execFileSync("git", ["cat-file", "-e", `${releasedCommit}^{commit}`], { cwd: root, stdio: "ignore" });
+    execFileSync("git", ["cat-file", "-e", `${commit}^{commit}`], { cwd: root, stdio: "ignore" });
     return true;
   } catch {
     return false;

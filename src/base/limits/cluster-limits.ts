@@ -60,6 +60,19 @@ export const clusterLimits = {
   peerMessageBytes: 1 * MiB,
   /** Larger inputs and values go in pieces of this size, so that others get their turn. */
   peerPieceBytes: 256 * KiB,
+  /**
+   * Values in one payload: what is largest is bounded by its bytes first. Many small ones take some twenty times their
+   * bytes in memory.
+   */
+  peerValuesMax: 4 * MiB,
+  /** Values within values of a payload; no command has more than eight. */
+  peerValueDepthMax: 32,
+  /** The name of a field of a payload: an identifier, or an id that is a key. */
+  peerFieldNameCharsMax: 64,
+  /** Names of fields that are known again when they come: our own are some hundred. */
+  peerFieldNamesKnownMax: 1_024,
+  /** Protocols that a greeting may name. */
+  peerProtocolsMax: 16,
   /** No message between nodes is larger: a piece, the others' share, and what stands around them. */
   peerMessageBytesMax: 4 * MiB,
   /** While something is expected of a node, it is asked this often whether it lives. */

@@ -23,21 +23,18 @@ import { type CallerTold, type PortCall, TurnedAway } from "../../engine/api/eng
 import { isUuid } from "../../format/core/binary.ts";
 import type { PeerHost } from "../../service/placement/peers.ts";
 import { refusalFor } from "../wire/failure.ts";
-import {
-  callOfMessage,
-  malformed,
-  messageOfAnswer,
-  messageOfRefusal,
-  messageOfTurnedAway,
-  protocol,
-} from "./node-messages.ts";
+import { malformed } from "./malformed.ts";
 import { Inbox, Outbox } from "./message-chunking.ts";
+import { callOfMessage, messageOfAnswer, messageOfRefusal, messageOfTurnedAway } from "./node-messages.ts";
+import { commonCodec, ownCodecs, type PayloadCodec, protocolsOf, toldProtocols } from "./node-protocol.ts";
 
 /** What a stream needs. */
 export interface ExchangeOptions {
   readonly host: PeerHost;
   readonly world: World;
   readonly log: Log;
+  /** What this node speaks, newest first. */
+  readonly codecs?: readonly PayloadCodec[];
 }
 
 interface Follow {
@@ -76,15 +73,13 @@ export class Exchange {
   async *run(requests: AsyncIterable<ExchangeRequest>, gone: AbortSignal): AsyncGenerator<ExchangeResponse> {
     const incoming = requests[Symbol.asyncIterator]();
     const first = await incoming.next();
-    const theirs = first.done ? "" : first.value.protocol;
-    if (theirs !== protocol)
-      throw new ServiceError("unconfigured", `this node speaks ${protocol} and not ${theirs || "nothing"}`);
+    const codec = this.#agree(first.done ? undefined : first.value);
     const leave = (): void => this.#fail(undefined);
     gone.addEventListener("abort", leave);
     this.#beat();
-    void this.#receive({ [Symbol.asyncIterator]: () => incoming });
+    void this.#receive({ [Symbol.asyncIterator]: () => incoming }, codec);
     try {
-      yield create(ExchangeResponseSchema, { protocol });
+      yield create(ExchangeResponseSchema, { protocol: codec.protocol });
       while (!gone.aborted) {
         if (this.#failure) throw this.#failure.error;
         const message = this.#compose();
@@ -105,12 +100,22 @@ export class Exchange {
     this.#wake();
   }
 
+  /** What is spoken with a caller that begins so. */
+  #agree(greeting: ExchangeRequest | undefined): PayloadCodec {
+    const codecs = this.#options.codecs ?? ownCodecs;
+    const common = greeting && commonCodec(codecs, greeting);
+    if (common) return common;
+    const ours = toldProtocols(codecs.map(({ protocol }) => protocol));
+    const theirs = toldProtocols(greeting ? protocolsOf(greeting) : []);
+    throw new ServiceError("unconfigured", `this node speaks ${ours}, and the caller ${theirs}`);
+  }
+
   /** What another node says, as it comes. Never rejects. */
-  async #receive(requests: AsyncIterable<ExchangeRequest>): Promise<void> {
+  async #receive(requests: AsyncIterable<ExchangeRequest>, codec: PayloadCodec): Promise<void> {
     try {
       for await (const message of requests) {
         if (this.#isClosed) return;
-        this.#hear(message);
+        this.#hear(message, codec);
         // Whoever does not take his answers gets no more calls in.
         while (this.#outbox.bytes > limits.peerAnswersBytesMax && !this.#isClosed)
           await new Promise<void>((resolve) => (this.#makeRoom = resolve));
@@ -122,10 +127,10 @@ export class Exchange {
     }
   }
 
-  #hear({ pieces, calls, follows, ping, nudge }: ExchangeRequest): void {
+  #hear({ pieces, calls, follows, ping, nudge }: ExchangeRequest, codec: PayloadCodec): void {
     this.#heardMs = this.#options.world.monotonicMs();
     for (const piece of pieces) this.#inbox.add(piece);
-    for (const call of calls) void this.#serve(call);
+    for (const call of calls) void this.#serve(call, codec);
     for (const uuid of follows) this.#follow(uuid);
     if (nudge) this.#options.host.nudged();
     if (!ping) return;
@@ -134,16 +139,16 @@ export class Exchange {
   }
 
   /** Never rejects. */
-  async #serve(call: Call): Promise<void> {
+  async #serve(call: Call, codec: PayloadCodec): Promise<void> {
     this.#underWay++;
-    const answer = await this.#answer(call);
+    const answer = await this.#answer(call, codec);
     this.#underWay--;
     if (this.#isClosed) return;
     this.#outbox.put(answer);
     this.#flushSoon();
   }
 
-  async #answer(message: Call): Promise<CallAnswer> {
+  async #answer(message: Call, codec: PayloadCodec): Promise<CallAnswer> {
     const { host, world, log } = this.#options;
     const { id } = message;
     try {
@@ -154,10 +159,10 @@ export class Exchange {
           retryAfterSecs: limits.retryAfterSecsMin,
         });
       }
-      const call = callOfMessage(message, payload);
+      const call = callOfMessage(message, payload, codec);
       if (call.caller && !mayEver(call.caller, call.call))
         throw new ServiceError("forbidden", "the credential's scope does not cover this call");
-      return messageOfAnswer(id, await host.serve(call));
+      return messageOfAnswer(id, await host.serve(call), codec);
     } catch (error) {
       return error instanceof TurnedAway
         ? messageOfTurnedAway(id, error)

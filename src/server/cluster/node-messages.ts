@@ -2,15 +2,11 @@
  * Calls between nodes as messages: how a forwarded call and its answer are written, and how what another node has
  * written is read.
  *
- * What a command is given, and what it gives, are plain data of many shapes, with typed arrays, undefined and big
- * integers, the same that cross to the engine threads. They are carried as they cross there, as structured clones: a
- * message for each shape would say the table of commands a second time, and JSON knows a third of the types. The price
- * is that both nodes must have the same idea of a clone, which is what `protocol` is for. Always true: what was read is
- * of a known shape. The kind is in the tables, a command is one of its table's own, names are names, a batch and an act
- * have their fields; what a command itself is given is taken as it comes, as from a thread: only who has the cluster
- * key gets here. Must not know: streams, who may do what.
+ * Always true: what was read is of a known shape. The kind is in the tables, a command is one of its table's own, names
+ * are names, and what a command, a batch or an act is given has the fields that it declares and no others
+ * (command-shapes). What a call gave is taken as it comes, as from a thread. Must not know: streams, who may do what,
+ * how the bytes of a payload are written (node-protocol).
  */
-import { DefaultDeserializer, serialize } from "node:v8";
 import { create } from "@bufbuild/protobuf";
 import {
   type Call,
@@ -28,15 +24,14 @@ import {
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { type ErrorCode, errorCodes, ServiceError, type ServiceErrorDetail } from "../../base/faults/errors.ts";
 import { type CallerTold, type PortCall, TurnedAway } from "../../engine/api/engine-port.ts";
-import type { Answer, BranchAct, Retention, Target, Consistency, TurnedAwayReason } from "../../engine/api/protocol.ts";
+import type { Answer, Retention, Target, Consistency, TurnedAwayReason } from "../../engine/api/protocol.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
-import { type ReadKind, readCommands, type WriteKind, writeCommands } from "../../model/commands.ts";
-import type { SqlBatch } from "../../model/sql/sql.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
-
-/** Our own version of the messages, and the version of V8 that writes the clones in them. */
-export const protocol = `1/${process.versions.v8.split(".", 1)[0]!}`;
+import { actShape, batchShape, readShapes, writeShapes } from "./command-shapes.ts";
+import { malformed } from "./malformed.ts";
+import type { PayloadCodec } from "./node-protocol.ts";
+import type { Shape } from "./payload-shapes.ts";
 
 const callKinds = {
   write: CallKind.WRITE,
@@ -66,31 +61,14 @@ const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as cons
   WireReason
 >;
 
-/** The texts that each act must have, which end in names and keys. */
-const actTexts: Readonly<Record<BranchAct["act"], readonly string[]>> = {
-  fork: ["name"],
-  list: [],
-  delete: ["name"],
-  checkpoint: ["name"],
-  checkpoints: [],
-  "forget-checkpoint": ["name"],
-  rewind: ["to"],
-  erase: ["couponId"],
-  expunge: [],
-  sweep: ["branchId"],
-};
-
-const nothing = new Uint8Array(0);
-
-/** What is wrong with a message of another node. */
-export function malformed(what: string): ServiceError {
-  return new ServiceError("invalid_request", `a message of another node is malformed: ${what}`);
-}
+/** A command and a field are no longer together, and what is longer is not repeated. */
+const toldCharsMax = 128;
 
 /** The call as a message. */
 export function messageOfCall(
   id: number,
   { target, call, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent, term }: ForwardedCall,
+  codec: PayloadCodec,
 ): Call {
   return create(CallSchema, {
     id,
@@ -100,7 +78,7 @@ export function messageOfCall(
     ...(target.database !== undefined && { database: target.database }),
     kind: callKinds[call.kind],
     command: call.kind === "write" || call.kind === "read" ? call.command : "",
-    payload: payloadOf(inputOf(call)),
+    payload: codec.encode(inputOf(call)),
     budgetMs,
     minTxid: BigInt(minTxid),
     inputBytes: BigInt(bytes),
@@ -116,12 +94,12 @@ export function messageOfCall(
  * The call that the message is; `payload` is its whole payload. Throws a ServiceError when it is none that a node
  * makes.
  */
-export function callOfMessage(message: Call, payload: Uint8Array): ForwardedCall {
+export function callOfMessage(message: Call, payload: Uint8Array, codec: PayloadCodec): ForwardedCall {
   const { budgetMs, minTxid, inputBytes, durable, consistency, client, traceparent, term } = message;
   if (!(budgetMs >= 0)) throw malformed("a budget");
   return {
     target: targetOf(message),
-    call: portCallOf(message, payload),
+    call: portCallOf(message, payload, codec),
     budgetMs,
     minTxid: numberOf(minTxid),
     bytes: numberOf(inputBytes),
@@ -134,12 +112,12 @@ export function callOfMessage(message: Call, payload: Uint8Array): ForwardedCall
 }
 
 /** The answer as a message. */
-export function messageOfAnswer(id: number, { value, txid, durableTxid }: Answer): CallAnswer {
+export function messageOfAnswer(id: number, { value, txid, durableTxid }: Answer, codec: PayloadCodec): CallAnswer {
   return create(CallAnswerSchema, {
     id,
     txid: BigInt(txid),
     durableTxid: BigInt(durableTxid),
-    payload: payloadOf(value),
+    payload: codec.encode(value),
   });
 }
 
@@ -169,10 +147,14 @@ export type Outcome = { readonly answer: Answer } | { readonly error: ServiceErr
  * The outcome that the message tells; `payload` is its whole payload. Throws a ServiceError when it is none that a node
  * makes.
  */
-export function outcomeOfMessage({ txid, durableTxid, turnedAway, refusal }: CallAnswer, payload: Uint8Array): Outcome {
+export function outcomeOfMessage(
+  { txid, durableTxid, turnedAway, refusal }: CallAnswer,
+  payload: Uint8Array,
+  codec: PayloadCodec,
+): Outcome {
   if (refusal) return { error: refusalOfMessage(refusal) };
   if (turnedAway !== WireReason.UNSPECIFIED) return { error: new TurnedAway(nameOf(reasons, turnedAway)) };
-  return { answer: { value: valueOf(payload), txid: numberOf(txid), durableTxid: numberOf(durableTxid) } };
+  return { answer: { value: codec.decode(payload), txid: numberOf(txid), durableTxid: numberOf(durableTxid) } };
 }
 
 function inputOf(call: PortCall): unknown {
@@ -191,30 +173,45 @@ function inputOf(call: PortCall): unknown {
   }
 }
 
-function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array): PortCall {
+function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array, codec: PayloadCodec): PortCall {
   const kind = nameOf(callKinds, wireKind);
+  const read = <Value>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
   switch (kind) {
     case "write":
-      if (!Object.hasOwn(writeCommands, command)) throw unknownCommand();
-      return { kind, command: command as WriteKind, input: valueOf(payload) };
+      if (!isKeyOf(writeShapes, command)) throw unknownTo(command);
+      return { kind, command, input: read<unknown>(command, writeShapes[command] as Shape<unknown>) };
     case "read":
-      if (!Object.hasOwn(readCommands, command)) throw unknownCommand();
-      return { kind, command: command as ReadKind, input: valueOf(payload) };
+      if (!isKeyOf(readShapes, command)) throw unknownTo(command);
+      return { kind, command, input: read<unknown>(command, readShapes[command] as Shape<unknown>) };
     case "sql-write":
     case "sql-read":
-      return { kind, batch: batchOf(recordOf(payload)) };
+      return { kind, batch: read("batch", batchShape) };
     case "branch":
-      return { kind, act: actOf(recordOf(payload)) };
+      return { kind, act: read("act", actShape) };
     case "sync":
     case "drop":
       return { kind };
   }
 }
 
-function unknownCommand(): ServiceError {
+function isKeyOf<Table extends object>(table: Table, key: string): key is keyof Table & string {
+  return Object.hasOwn(table, key);
+}
+
+/** The value, which has the shape. */
+function shaped<Value>(value: unknown, what: string, { faultOf }: Shape<Value>): Value {
+  const fault = faultOf(value, what);
+  if (fault?.isUnknown) throw unknownTo(fault.what);
+  if (fault) throw malformed(fault.what);
+  return value as Value;
+}
+
+/** To leave out what this node does not know could be to do something else than was asked for. */
+function unknownTo(what: string): ServiceError {
   return new ServiceError(
     "unavailable",
-    "the node that writes this database does not know the command: the nodes are of different builds",
+    `the node that writes this database does not know ${what.slice(0, toldCharsMax)}: the nodes are of different ` +
+      "builds",
   );
 }
 
@@ -252,32 +249,6 @@ function callerOf({ kind, scope, hash }: CallClient): CallerTold {
   };
 }
 
-function batchOf(record: Readonly<Record<string, unknown>>): SqlBatch {
-  const { statements, atomic, mayWrite } = record;
-  const isStatement = (statement: unknown): boolean => {
-    const { text, paramsJson } = (statement ?? {}) as Readonly<Record<string, unknown>>;
-    return typeof text === "string" && (paramsJson === undefined || typeof paramsJson === "string");
-  };
-  const isBatch =
-    Array.isArray(statements) &&
-    statements.every(isStatement) &&
-    typeof atomic === "boolean" &&
-    typeof mayWrite === "boolean";
-  if (!isBatch) throw malformed("a batch of SQL");
-  return record as unknown as SqlBatch;
-}
-
-function actOf(record: Readonly<Record<string, unknown>>): BranchAct {
-  const act = record["act"];
-  if (typeof act !== "string" || !Object.hasOwn(actTexts, act)) throw unknownCommand();
-  const isWhole =
-    actTexts[act as BranchAct["act"]].every((field) => typeof record[field] === "string") &&
-    (act !== "erase" || (isRecord(record["erase"]) && record["traceKey"] instanceof Uint8Array)) &&
-    (act !== "expunge" || Array.isArray(record["coupons"]));
-  if (!isWhole) throw malformed("an act on branches");
-  return record as unknown as BranchAct;
-}
-
 function refusalOfMessage({ code, message, retryAfterSecs, httpStatus, headers, txid }: CallRefusal): ServiceError {
   if (!Object.hasOwn(errorCodes, code)) throw malformed("the code of a refusal");
   const detail: ServiceErrorDetail = {
@@ -299,50 +270,4 @@ function numberOf(value: bigint): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number)) throw malformed("a number");
   return number;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function recordOf(payload: Uint8Array): Readonly<Record<string, unknown>> {
-  const value = valueOf(payload);
-  if (!isRecord(value)) throw malformed("a batch or an act");
-  return value;
-}
-
-function payloadOf(value: unknown): Uint8Array {
-  return value === undefined ? nothing : serialize(value);
-}
-
-function valueOf(payload: Uint8Array): unknown {
-  if (payload.length === 0) return undefined;
-  const reader = new Cloned(payload);
-  try {
-    reader.readHeader();
-    return reader.readValue();
-  } catch (error) {
-    // V8 says no more than that it cannot read it.
-    throw malformed(`a structured clone (${error instanceof Error ? error.name : "unreadable"})`);
-  }
-}
-
-/** Part of the runtime's documented way to extend it, though its type does not show it. */
-const { _readHostObject: readView } = DefaultDeserializer.prototype as unknown as {
-  _readHostObject(): ArrayBufferView;
-};
-
-/**
- * Reads a clone into arrays that have their own memory. The runtime's are views of the whole message, and a view that
- * is sent to a thread takes all of what it looks at with it: every vector of a batch would be copied with all others.
- */
-class Cloned extends DefaultDeserializer {
-  _readHostObject(): ArrayBufferView {
-    const view = readView.call(this);
-    // A new Buffer may be a part of memory that others have too.
-    const ArrayType = (Buffer.isBuffer(view) ? Uint8Array : view.constructor) as new (
-      from: ArrayBufferView,
-    ) => ArrayBufferView;
-    return view.byteLength === view.buffer.byteLength ? view : new ArrayType(view);
-  }
 }

@@ -22,6 +22,7 @@ import type { Answer } from "../../engine/api/protocol.ts";
 import { type ForwardedCall, Unreachable } from "../../service/placement/peers.ts";
 import { messageOfCall, outcomeOfMessage } from "./node-messages.ts";
 import { Inbox, Outbox } from "./message-chunking.ts";
+import { ownCodecs, type PayloadCodec } from "./node-protocol.ts";
 import { PeerStream } from "./peer-stream.ts";
 import { PendingCalls } from "./pending-calls.ts";
 
@@ -34,12 +35,15 @@ export interface LinkOptions {
   readonly hinted: (uuid: string) => void;
   /** A link over which the other node had greeted is lost. */
   readonly linkLost?: () => void;
+  /** What this node speaks, newest first. */
+  readonly codecs?: readonly PayloadCodec[];
 }
 
 /** The stream as the link sees it. */
 interface Line {
   readonly stream: PeerStream;
-  isGreeted: boolean;
+  /** How payloads are written; undefined until the other node has greeted. */
+  codec: PayloadCodec | undefined;
   /** The other node takes no more calls. */
   isLeaving: boolean;
 }
@@ -54,6 +58,8 @@ export class PeerLink {
   /** Of these, the ones that the other node is still to be told. */
   readonly #untold = new Set<string>();
   #outbox = new Outbox<Call>();
+  /** Calls that are in the outbox since before the other node has greeted, by their ids. */
+  readonly #early = new Map<number, ForwardedCall>();
   #inbox = new Inbox();
   #line: Line | undefined;
   /** Since when something is expected of the other node and nothing was heard. */
@@ -84,10 +90,11 @@ export class PeerLink {
   async forward(call: ForwardedCall): Promise<Answer> {
     this.#connect();
     const id = this.#calls.nextId();
-    const message = messageOfCall(id, call);
+    const message = messageOfCall(id, call, this.#line?.codec ?? this.#codecs[0]!);
     this.#calls.requireRoom(message.payload.length);
     this.#usedMs = this.#options.world.monotonicMs();
     this.#outbox.put(message);
+    if (!this.#line?.codec) this.#early.set(id, call);
     this.#flushSoon();
     return this.#calls.open(id, call, message.payload.length);
   }
@@ -131,23 +138,35 @@ export class PeerLink {
     this.#silentSinceMs = nowMs;
     this.#usedMs = nowMs;
     for (const uuid of this.#follows.keys()) this.#untold.add(uuid);
-    const stream = new PeerStream(this.#address, this.#options.clusterKey, {
-      greeted: () => this.#greeted(line),
+    const stream = new PeerStream(this.#address, this.#options.clusterKey, this.#codecs, {
+      greeted: (codec) => this.#greeted(line, codec),
       compose: () => this.#compose(),
       hear: (message) => this.#hear(line, message),
       lost: (error) => this.#lost(line, error),
     });
-    const line: Line = { stream, isGreeted: false, isLeaving: false };
+    const line: Line = { stream, codec: undefined, isLeaving: false };
     this.#line = line;
     this.#beat();
   }
 
-  #greeted(line: Line): void {
-    line.isGreeted = true;
+  #greeted(line: Line, codec: PayloadCodec): void {
+    line.codec = codec;
+    if (codec !== this.#codecs[0]) this.#rewrite(codec);
+    this.#early.clear();
     this.#silentSinceMs = undefined;
     this.#retryMs = limits.peerRetryMsMin;
     this.#failure = undefined;
     this.#said = undefined;
+  }
+
+  /** What waits was written as the newest nodes read it, and this one does not. */
+  #rewrite(codec: PayloadCodec): void {
+    this.#outbox = new Outbox();
+    for (const [id, call] of this.#early) if (this.#calls.has(id)) this.#outbox.put(messageOfCall(id, call, codec));
+  }
+
+  get #codecs(): readonly PayloadCodec[] {
+    return this.#options.codecs ?? ownCodecs;
   }
 
   /** For how long the node is not tried again. */
@@ -189,7 +208,7 @@ export class PeerLink {
     this.#silentSinceMs = undefined;
     for (const piece of pieces) this.#inbox.add(piece);
     for (const answer of answers) {
-      const outcome = outcomeOfMessage(answer, this.#inbox.whole(answer));
+      const outcome = outcomeOfMessage(answer, this.#inbox.whole(answer), line.codec!);
       const pending = this.#calls.settle(answer.id);
       if ("error" in outcome) pending?.reject(outcome.error);
       else pending?.resolve(outcome.answer);
@@ -215,11 +234,12 @@ export class PeerLink {
     this.#isNudging = false;
     this.#inbox = new Inbox();
     this.#outbox = new Outbox();
+    this.#early.clear();
     const failure = this.#failureOf(error);
     this.#failure = { error: failure, untilMs: this.#options.world.monotonicMs() + this.#retryMs };
     this.#retryMs = Math.min(this.#retryMs * 2, limits.peerRetryMsMax);
-    if (error !== undefined && line.isGreeted) this.#options.linkLost?.();
-    if (error !== undefined) this.#report(failure, line.isGreeted);
+    if (error !== undefined && line.codec) this.#options.linkLost?.();
+    if (error !== undefined) this.#report(failure, line.codec !== undefined);
     this.#calls.lose(failure);
   }
 
@@ -291,7 +311,7 @@ export class PeerLink {
       line.stream.abandon(new Error("it says nothing"));
     } else if (line.isLeaving && this.#calls.size === 0) {
       line.stream.finish();
-    } else if (isWanted && line.isGreeted) {
+    } else if (isWanted && line.codec) {
       this.#isPinging = true;
       this.#silentSinceMs ??= nowMs;
       line.stream.wake();

@@ -17,12 +17,12 @@ import {
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { protocol } from "./node-messages.ts";
+import { greetingOf, type PayloadCodec, toldProtocols } from "./node-protocol.ts";
 
 /** What the owner of a stream gives and hears. */
 export interface StreamOwner {
-  /** The other node has greeted: from now on there are messages. */
-  greeted(): void;
+  /** The other node has greeted: from now on there are messages, whose payloads are written so. */
+  greeted(codec: PayloadCodec): void;
   /** The next message, whose sending begins with this; undefined when there is nothing to say now. */
   compose(): ExchangeRequest | undefined;
   /** The other node says something. What is thrown ends the stream. */
@@ -67,6 +67,7 @@ class Connection {
 export class PeerStream {
   readonly #address: string;
   readonly #clusterKey: string;
+  readonly #codecs: readonly PayloadCodec[];
   readonly #owner: StreamOwner;
   readonly #abort = new AbortController();
   #connection: Connection | undefined;
@@ -75,10 +76,11 @@ export class PeerStream {
   #isOver = false;
   #wake: () => void = () => {};
 
-  /** Connects at once; `owner` hears of it later, never now. */
-  constructor(address: string, clusterKey: string, owner: StreamOwner) {
+  /** Connects at once, and offers the codecs; `owner` hears of it later, never now. */
+  constructor(address: string, clusterKey: string, codecs: readonly PayloadCodec[], owner: StreamOwner) {
     this.#address = address;
     this.#clusterKey = clusterKey;
+    this.#codecs = codecs;
     this.#owner = owner;
     void this.#run();
   }
@@ -140,7 +142,7 @@ export class PeerStream {
   }
 
   async *#messages(): AsyncGenerator<ExchangeRequest> {
-    yield create(ExchangeRequestSchema, { protocol });
+    yield create(ExchangeRequestSchema, greetingOf(this.#codecs));
     while (!this.#isOver) {
       const message = this.#isGreeted ? this.#owner.compose() : undefined;
       if (message) yield message;
@@ -150,10 +152,16 @@ export class PeerStream {
   }
 
   #greet({ protocol: theirs }: ExchangeResponse): void {
-    if (theirs !== protocol)
-      throw new ConnectError(`the node speaks ${theirs || "no protocol"} and not ${protocol}`, Code.FailedPrecondition);
+    const codec = this.#codecs.find(({ protocol }) => protocol === theirs);
+    if (!codec) {
+      const ours = toldProtocols(this.#codecs.map(({ protocol }) => protocol));
+      throw new ConnectError(
+        `this node speaks ${ours}, and the other ${toldProtocols([theirs])}`,
+        Code.FailedPrecondition,
+      );
+    }
     this.#isGreeted = true;
-    this.#owner.greeted();
+    this.#owner.greeted(codec);
     this.#wake();
   }
 }

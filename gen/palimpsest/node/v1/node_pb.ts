@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file palimpsest/node/v1/node.proto.
  */
 export const file_palimpsest_node_v1_node: GenFile = /*@__PURE__*/
-  fileDesc("Ch1wYWxpbXBzZXN0L25vZGUvdjEvbm9kZS5wcm90bxIScGFsaW1wc2VzdC5ub2RlLnYxIqUBCg9FeGNoYW5nZVJlcXVlc3QSEAoIcHJvdG9jb2wYASABKAkSKQoGcGllY2VzGAIgAygLMhkucGFsaW1wc2VzdC5ub2RlLnYxLlBpZWNlEicKBWNhbGxzGAMgAygLMhgucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGwSDwoHZm9sbG93cxgEIAMoCRIMCgRwaW5nGAUgASgIEg0KBW51ZGdlGAYgASgIIq4BChBFeGNoYW5nZVJlc3BvbnNlEhAKCHByb3RvY29sGAEgASgJEikKBnBpZWNlcxgCIAMoCzIZLnBhbGltcHNlc3Qubm9kZS52MS5QaWVjZRIvCgdhbnN3ZXJzGAMgAygLMh4ucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGxBbnN3ZXISDQoFbW92ZWQYBCADKAkSDAoEcG9uZxgFIAEoCBIPCgdsZWF2aW5nGAYgASgIIiQKBVBpZWNlEgoKAmlkGAEgASgNEg8KB3BheWxvYWQYAiABKAwi0wMKBENhbGwSCgoCaWQYASABKA0SDAoEdXVpZBgCIAEoCRIOCgZicmFuY2gYAyABKAkSNAoJcmV0ZW50aW9uGAQgASgLMiEucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGxSZXRlbnRpb24SKgoEa2luZBgFIAEoDjIcLnBhbGltcHNlc3Qubm9kZS52MS5DYWxsS2luZBIPCgdjb21tYW5kGAYgASgJEg8KB3BheWxvYWQYByABKAwSEQoJYnVkZ2V0X21zGAggASgBEhAKCG1pbl90eGlkGAkgASgEEhMKC2lucHV0X2J5dGVzGAogASgEEg8KB2R1cmFibGUYCyABKAgSOAoLY29uc2lzdGVuY3kYDCABKA4yIy5wYWxpbXBzZXN0Lm5vZGUudjEuUmVhZENvbnNpc3RlbmN5Ei4KBmNsaWVudBgNIAEoCzIeLnBhbGltcHNlc3Qubm9kZS52MS5DYWxsQ2xpZW50EhEKBHRlcm0YDiABKARIAIgBARIYCgt0cmFjZXBhcmVudBgPIAEoCUgBiAEBEhUKCGRhdGFiYXNlGBAgASgJSAKIAQFCBwoFX3Rlcm1CDgoMX3RyYWNlcGFyZW50QgsKCV9kYXRhYmFzZSLOAQoNQ2FsbFJldGVudGlvbhIPCgdwaXRyX21zGAEgASgBEh0KEGV2ZW50X21heF9hZ2VfbXMYAiABKAFIAIgBARIiChVzdXBlcnNlZGVkX21heF9hZ2VfbXMYAyABKAFIAYgBARIhChRzdXBlcnNlZGVkX21heF9jb3VudBgEIAEoAUgCiAEBQhMKEV9ldmVudF9tYXhfYWdlX21zQhgKFl9zdXBlcnNlZGVkX21heF9hZ2VfbXNCFwoVX3N1cGVyc2VkZWRfbWF4X2NvdW50IoYBCgpDYWxsQ2xpZW50EiwKBGtpbmQYASABKA4yHi5wYWxpbXBzZXN0Lm5vZGUudjEuQ2xpZW50S2luZBIuCgVzY29wZRgCIAEoDjIfLnBhbGltcHNlc3Qubm9kZS52MS5DbGllbnRTY29wZRIRCgRoYXNoGAMgASgJSACIAQFCBwoFX2hhc2giugEKCkNhbGxBbnN3ZXISCgoCaWQYASABKA0SDAoEdHhpZBgCIAEoBBIUCgxkdXJhYmxlX3R4aWQYAyABKAQSDwoHcGF5bG9hZBgEIAEoDBI5Cgt0dXJuZWRfYXdheRgFIAEoDjIkLnBhbGltcHNlc3Qubm9kZS52MS5UdXJuZWRBd2F5UmVhc29uEjAKB3JlZnVzYWwYBiABKAsyHy5wYWxpbXBzZXN0Lm5vZGUudjEuQ2FsbFJlZnVzYWwilQIKC0NhbGxSZWZ1c2FsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIdChByZXRyeV9hZnRlcl9zZWNzGAMgASgBSACIAQESGAoLaHR0cF9zdGF0dXMYBCABKA1IAYgBARI9CgdoZWFkZXJzGAUgAygLMiwucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGxSZWZ1c2FsLkhlYWRlcnNFbnRyeRIRCgR0eGlkGAYgASgESAKIAQEaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCEwoRX3JldHJ5X2FmdGVyX3NlY3NCDgoMX2h0dHBfc3RhdHVzQgcKBV90eGlkKr0BCghDYWxsS2luZBIZChVDQUxMX0tJTkRfVU5TUEVDSUZJRUQQABITCg9DQUxMX0tJTkRfV1JJVEUQARISCg5DQUxMX0tJTkRfUkVBRBACEhcKE0NBTExfS0lORF9TUUxfV1JJVEUQAxIWChJDQUxMX0tJTkRfU1FMX1JFQUQQBBISCg5DQUxMX0tJTkRfU1lOQxAFEhQKEENBTExfS0lORF9CUkFOQ0gQBhISCg5DQUxMX0tJTkRfRFJPUBAHKm4KD1JlYWRDb25zaXN0ZW5jeRIgChxSRUFEX0NPTlNJU1RFTkNZX1VOU1BFQ0lGSUVEEAASHAoYUkVBRF9DT05TSVNURU5DWV9QUklNQVJZEAESGwoXUkVBRF9DT05TSVNURU5DWV9DQUNIRUQQAip1CgpDbGllbnRLaW5kEhsKF0NMSUVOVF9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUQ0xJRU5UX0tJTkRfUExBVEZPUk0QARIVChFDTElFTlRfS0lORF9UT0tFThACEhkKFUNMSUVOVF9LSU5EX0FOT05ZTU9VUxADKnIKC0NsaWVudFNjb3BlEhwKGENMSUVOVF9TQ09QRV9VTlNQRUNJRklFRBAAEhUKEUNMSUVOVF9TQ09QRV9SRUFEEAESFgoSQ0xJRU5UX1NDT1BFX1dSSVRFEAISFgoSQ0xJRU5UX1NDT1BFX0FETUlOEAMqdAoQVHVybmVkQXdheVJlYXNvbhIiCh5UVVJORURfQVdBWV9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlUVVJORURfQVdBWV9SRUFTT05fVU5IRUxEEAESHQoZVFVSTkVEX0FXQVlfUkVBU09OX0JFSElORBACMmgKC05vZGVTZXJ2aWNlElkKCEV4Y2hhbmdlEiMucGFsaW1wc2VzdC5ub2RlLnYxLkV4Y2hhbmdlUmVxdWVzdBokLnBhbGltcHNlc3Qubm9kZS52MS5FeGNoYW5nZVJlc3BvbnNlKAEwAWIGcHJvdG8z");
+  fileDesc("Ch1wYWxpbXBzZXN0L25vZGUvdjEvbm9kZS5wcm90bxIScGFsaW1wc2VzdC5ub2RlLnYxIrgBCg9FeGNoYW5nZVJlcXVlc3QSEAoIcHJvdG9jb2wYASABKAkSKQoGcGllY2VzGAIgAygLMhkucGFsaW1wc2VzdC5ub2RlLnYxLlBpZWNlEicKBWNhbGxzGAMgAygLMhgucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGwSDwoHZm9sbG93cxgEIAMoCRIMCgRwaW5nGAUgASgIEg0KBW51ZGdlGAYgASgIEhEKCXByb3RvY29scxgHIAMoCSKuAQoQRXhjaGFuZ2VSZXNwb25zZRIQCghwcm90b2NvbBgBIAEoCRIpCgZwaWVjZXMYAiADKAsyGS5wYWxpbXBzZXN0Lm5vZGUudjEuUGllY2USLwoHYW5zd2VycxgDIAMoCzIeLnBhbGltcHNlc3Qubm9kZS52MS5DYWxsQW5zd2VyEg0KBW1vdmVkGAQgAygJEgwKBHBvbmcYBSABKAgSDwoHbGVhdmluZxgGIAEoCCK/AgoFVmFsdWUSMAoIY29uc3RhbnQYASABKA4yHC5wYWxpbXBzZXN0Lm5vZGUudjEuQ29uc3RhbnRIABIRCgdpbnRlZ2VyGAIgASgRSAASEAoGbnVtYmVyGAMgASgBSAASFQoLYmlnX2ludGVnZXIYBCABKBBIABIOCgR0ZXh0GAUgASgJSAASDwoFdXRmMTYYBiABKAxIABIPCgVieXRlcxgHIAEoDEgAEjEKBnZlY3RvchgIIAEoCzIfLnBhbGltcHNlc3Qubm9kZS52MS5GbG9hdFZlY3RvckgAEi0KBGxpc3QYCSABKAsyHS5wYWxpbXBzZXN0Lm5vZGUudjEuVmFsdWVMaXN0SAASLAoGcmVjb3JkGAogASgLMhoucGFsaW1wc2VzdC5ub2RlLnYxLlJlY29yZEgAQgYKBGtpbmQiIQoLRmxvYXRWZWN0b3ISEgoKY29tcG9uZW50cxgBIAMoAiI1CglWYWx1ZUxpc3QSKAoFaXRlbXMYASADKAsyGS5wYWxpbXBzZXN0Lm5vZGUudjEuVmFsdWUiMwoGUmVjb3JkEikKBmZpZWxkcxgBIAMoCzIZLnBhbGltcHNlc3Qubm9kZS52MS5GaWVsZCI/CgVGaWVsZBIMCgRuYW1lGAEgASgJEigKBXZhbHVlGAIgASgLMhkucGFsaW1wc2VzdC5ub2RlLnYxLlZhbHVlIiQKBVBpZWNlEgoKAmlkGAEgASgNEg8KB3BheWxvYWQYAiABKAwi0wMKBENhbGwSCgoCaWQYASABKA0SDAoEdXVpZBgCIAEoCRIOCgZicmFuY2gYAyABKAkSNAoJcmV0ZW50aW9uGAQgASgLMiEucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGxSZXRlbnRpb24SKgoEa2luZBgFIAEoDjIcLnBhbGltcHNlc3Qubm9kZS52MS5DYWxsS2luZBIPCgdjb21tYW5kGAYgASgJEg8KB3BheWxvYWQYByABKAwSEQoJYnVkZ2V0X21zGAggASgBEhAKCG1pbl90eGlkGAkgASgEEhMKC2lucHV0X2J5dGVzGAogASgEEg8KB2R1cmFibGUYCyABKAgSOAoLY29uc2lzdGVuY3kYDCABKA4yIy5wYWxpbXBzZXN0Lm5vZGUudjEuUmVhZENvbnNpc3RlbmN5Ei4KBmNsaWVudBgNIAEoCzIeLnBhbGltcHNlc3Qubm9kZS52MS5DYWxsQ2xpZW50EhEKBHRlcm0YDiABKARIAIgBARIYCgt0cmFjZXBhcmVudBgPIAEoCUgBiAEBEhUKCGRhdGFiYXNlGBAgASgJSAKIAQFCBwoFX3Rlcm1CDgoMX3RyYWNlcGFyZW50QgsKCV9kYXRhYmFzZSLOAQoNQ2FsbFJldGVudGlvbhIPCgdwaXRyX21zGAEgASgBEh0KEGV2ZW50X21heF9hZ2VfbXMYAiABKAFIAIgBARIiChVzdXBlcnNlZGVkX21heF9hZ2VfbXMYAyABKAFIAYgBARIhChRzdXBlcnNlZGVkX21heF9jb3VudBgEIAEoAUgCiAEBQhMKEV9ldmVudF9tYXhfYWdlX21zQhgKFl9zdXBlcnNlZGVkX21heF9hZ2VfbXNCFwoVX3N1cGVyc2VkZWRfbWF4X2NvdW50IoYBCgpDYWxsQ2xpZW50EiwKBGtpbmQYASABKA4yHi5wYWxpbXBzZXN0Lm5vZGUudjEuQ2xpZW50S2luZBIuCgVzY29wZRgCIAEoDjIfLnBhbGltcHNlc3Qubm9kZS52MS5DbGllbnRTY29wZRIRCgRoYXNoGAMgASgJSACIAQFCBwoFX2hhc2giugEKCkNhbGxBbnN3ZXISCgoCaWQYASABKA0SDAoEdHhpZBgCIAEoBBIUCgxkdXJhYmxlX3R4aWQYAyABKAQSDwoHcGF5bG9hZBgEIAEoDBI5Cgt0dXJuZWRfYXdheRgFIAEoDjIkLnBhbGltcHNlc3Qubm9kZS52MS5UdXJuZWRBd2F5UmVhc29uEjAKB3JlZnVzYWwYBiABKAsyHy5wYWxpbXBzZXN0Lm5vZGUudjEuQ2FsbFJlZnVzYWwilQIKC0NhbGxSZWZ1c2FsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIdChByZXRyeV9hZnRlcl9zZWNzGAMgASgBSACIAQESGAoLaHR0cF9zdGF0dXMYBCABKA1IAYgBARI9CgdoZWFkZXJzGAUgAygLMiwucGFsaW1wc2VzdC5ub2RlLnYxLkNhbGxSZWZ1c2FsLkhlYWRlcnNFbnRyeRIRCgR0eGlkGAYgASgESAKIAQEaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCEwoRX3JldHJ5X2FmdGVyX3NlY3NCDgoMX2h0dHBfc3RhdHVzQgcKBV90eGlkKl4KCENvbnN0YW50EhgKFENPTlNUQU5UX1VOU1BFQ0lGSUVEEAASEQoNQ09OU1RBTlRfTlVMTBABEhIKDkNPTlNUQU5UX0ZBTFNFEAISEQoNQ09OU1RBTlRfVFJVRRADKr0BCghDYWxsS2luZBIZChVDQUxMX0tJTkRfVU5TUEVDSUZJRUQQABITCg9DQUxMX0tJTkRfV1JJVEUQARISCg5DQUxMX0tJTkRfUkVBRBACEhcKE0NBTExfS0lORF9TUUxfV1JJVEUQAxIWChJDQUxMX0tJTkRfU1FMX1JFQUQQBBISCg5DQUxMX0tJTkRfU1lOQxAFEhQKEENBTExfS0lORF9CUkFOQ0gQBhISCg5DQUxMX0tJTkRfRFJPUBAHKm4KD1JlYWRDb25zaXN0ZW5jeRIgChxSRUFEX0NPTlNJU1RFTkNZX1VOU1BFQ0lGSUVEEAASHAoYUkVBRF9DT05TSVNURU5DWV9QUklNQVJZEAESGwoXUkVBRF9DT05TSVNURU5DWV9DQUNIRUQQAip1CgpDbGllbnRLaW5kEhsKF0NMSUVOVF9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUQ0xJRU5UX0tJTkRfUExBVEZPUk0QARIVChFDTElFTlRfS0lORF9UT0tFThACEhkKFUNMSUVOVF9LSU5EX0FOT05ZTU9VUxADKnIKC0NsaWVudFNjb3BlEhwKGENMSUVOVF9TQ09QRV9VTlNQRUNJRklFRBAAEhUKEUNMSUVOVF9TQ09QRV9SRUFEEAESFgoSQ0xJRU5UX1NDT1BFX1dSSVRFEAISFgoSQ0xJRU5UX1NDT1BFX0FETUlOEAMqdAoQVHVybmVkQXdheVJlYXNvbhIiCh5UVVJORURfQVdBWV9SRUFTT05fVU5TUEVDSUZJRUQQABIdChlUVVJORURfQVdBWV9SRUFTT05fVU5IRUxEEAESHQoZVFVSTkVEX0FXQVlfUkVBU09OX0JFSElORBACMmgKC05vZGVTZXJ2aWNlElkKCEV4Y2hhbmdlEiMucGFsaW1wc2VzdC5ub2RlLnYxLkV4Y2hhbmdlUmVxdWVzdBokLnBhbGltcHNlc3Qubm9kZS52MS5FeGNoYW5nZVJlc3BvbnNlKAEwAWIGcHJvdG8z");
 
 /**
  * What a caller sends: any of its fields, together.
@@ -19,8 +19,8 @@ export const file_palimpsest_node_v1_node: GenFile = /*@__PURE__*/
  */
 export type ExchangeRequest = Message<"palimpsest.node.v1.ExchangeRequest"> & {
   /**
-   * The version of these messages and of the structured clones in them, such as `1/13`. Set in the first message of a
-   * stream only.
+   * The oldest protocol that the caller speaks, which is all that a receiver looks at that knows no `protocols`. Set in
+   * the first message of a stream only.
    *
    * @generated from field: string protocol = 1;
    */
@@ -61,6 +61,13 @@ export type ExchangeRequest = Message<"palimpsest.node.v1.ExchangeRequest"> & {
    * @generated from field: bool nudge = 6;
    */
   nudge: boolean;
+
+  /**
+   * Every protocol that the caller speaks, at most 16. Set in the first message of a stream only.
+   *
+   * @generated from field: repeated string protocols = 7;
+   */
+  protocols: string[];
 };
 
 /**
@@ -77,7 +84,7 @@ export const ExchangeRequestSchema: GenMessage<ExchangeRequest> = /*@__PURE__*/
  */
 export type ExchangeResponse = Message<"palimpsest.node.v1.ExchangeResponse"> & {
   /**
-   * As in ExchangeRequest.
+   * The protocol of this stream: one of those that the caller speaks. Set in the first message of a stream only.
    *
    * @generated from field: string protocol = 1;
    */
@@ -127,6 +134,205 @@ export const ExchangeResponseSchema: GenMessage<ExchangeResponse> = /*@__PURE__*
   messageDesc(file_palimpsest_node_v1_node, 1);
 
 /**
+ * The data of a payload: what commands, SQL and acts on branches are given and give. It is a message of its own, whose
+ * bytes are the payload, so that a large one can go in pieces.
+ *
+ * One message for data of every shape, in place of one for each of the sixty: which fields a command has is said once,
+ * where the command is, and what arrives is held against it. A reader takes the canonical form alone: fields in the
+ * order of their numbers, each once, lengths in as few bytes as they need, and nothing that is not described here. What
+ * nests more than 32 deep, and a payload of more than 4194304 values, is refused.
+ *
+ * @generated from message palimpsest.node.v1.Value
+ */
+export type Value = Message<"palimpsest.node.v1.Value"> & {
+  /**
+   * A value of which nothing is set is absent (`undefined`).
+   *
+   * @generated from oneof palimpsest.node.v1.Value.kind
+   */
+  kind: {
+    /**
+     * Null, false or true.
+     *
+     * @generated from field: palimpsest.node.v1.Constant constant = 1;
+     */
+    value: Constant;
+    case: "constant";
+  } | {
+    /**
+     * A number that is a whole one of 32 bits, but not -0.
+     *
+     * @generated from field: sint32 integer = 2;
+     */
+    value: number;
+    case: "integer";
+  } | {
+    /**
+     * Any other number.
+     *
+     * @generated from field: double number = 3;
+     */
+    value: number;
+    case: "number";
+  } | {
+    /**
+     * A whole number that was one of 64 bits where it comes from, and is not to be rounded.
+     *
+     * @generated from field: sfixed64 big_integer = 4;
+     */
+    value: bigint;
+    case: "bigInteger";
+  } | {
+    /**
+     * Text.
+     *
+     * @generated from field: string text = 5;
+     */
+    value: string;
+    case: "text";
+  } | {
+    /**
+     * Text that is not well-formed, which UTF-8 cannot carry: UTF-16, little-endian, with a surrogate that stands alone.
+     * It is for the receiver to refuse it as it would have refused it from a client.
+     *
+     * @generated from field: bytes utf16 = 6;
+     */
+    value: Uint8Array;
+    case: "utf16";
+  } | {
+    /**
+     * Bytes.
+     *
+     * @generated from field: bytes bytes = 7;
+     */
+    value: Uint8Array;
+    case: "bytes";
+  } | {
+    /**
+     * A vector of an embedding.
+     *
+     * @generated from field: palimpsest.node.v1.FloatVector vector = 8;
+     */
+    value: FloatVector;
+    case: "vector";
+  } | {
+    /**
+     * Values in their order.
+     *
+     * @generated from field: palimpsest.node.v1.ValueList list = 9;
+     */
+    value: ValueList;
+    case: "list";
+  } | {
+    /**
+     * Values under names.
+     *
+     * @generated from field: palimpsest.node.v1.Record record = 10;
+     */
+    value: Record;
+    case: "record";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message palimpsest.node.v1.Value.
+ * Use `create(ValueSchema)` to create a new message.
+ */
+export const ValueSchema: GenMessage<Value> = /*@__PURE__*/
+  messageDesc(file_palimpsest_node_v1_node, 2);
+
+/**
+ * A vector of an embedding.
+ *
+ * @generated from message palimpsest.node.v1.FloatVector
+ */
+export type FloatVector = Message<"palimpsest.node.v1.FloatVector"> & {
+  /**
+   * Its components, bit by bit.
+   *
+   * @generated from field: repeated float components = 1;
+   */
+  components: number[];
+};
+
+/**
+ * Describes the message palimpsest.node.v1.FloatVector.
+ * Use `create(FloatVectorSchema)` to create a new message.
+ */
+export const FloatVectorSchema: GenMessage<FloatVector> = /*@__PURE__*/
+  messageDesc(file_palimpsest_node_v1_node, 3);
+
+/**
+ * Values in their order.
+ *
+ * @generated from message palimpsest.node.v1.ValueList
+ */
+export type ValueList = Message<"palimpsest.node.v1.ValueList"> & {
+  /**
+   * The values.
+   *
+   * @generated from field: repeated palimpsest.node.v1.Value items = 1;
+   */
+  items: Value[];
+};
+
+/**
+ * Describes the message palimpsest.node.v1.ValueList.
+ * Use `create(ValueListSchema)` to create a new message.
+ */
+export const ValueListSchema: GenMessage<ValueList> = /*@__PURE__*/
+  messageDesc(file_palimpsest_node_v1_node, 4);
+
+/**
+ * Values under names.
+ *
+ * @generated from message palimpsest.node.v1.Record
+ */
+export type Record = Message<"palimpsest.node.v1.Record"> & {
+  /**
+   * The fields, no two of one name.
+   *
+   * @generated from field: repeated palimpsest.node.v1.Field fields = 1;
+   */
+  fields: Field[];
+};
+
+/**
+ * Describes the message palimpsest.node.v1.Record.
+ * Use `create(RecordSchema)` to create a new message.
+ */
+export const RecordSchema: GenMessage<Record> = /*@__PURE__*/
+  messageDesc(file_palimpsest_node_v1_node, 5);
+
+/**
+ * A value under a name.
+ *
+ * @generated from message palimpsest.node.v1.Field
+ */
+export type Field = Message<"palimpsest.node.v1.Field"> & {
+  /**
+   * 1 to 64 visible characters of ASCII.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The value, also where it is absent.
+   *
+   * @generated from field: palimpsest.node.v1.Value value = 2;
+   */
+  value?: Value | undefined;
+};
+
+/**
+ * Describes the message palimpsest.node.v1.Field.
+ * Use `create(FieldSchema)` to create a new message.
+ */
+export const FieldSchema: GenMessage<Field> = /*@__PURE__*/
+  messageDesc(file_palimpsest_node_v1_node, 6);
+
+/**
  * The beginning of a payload that is too large for one message. Pieces of one payload come in their order, before the
  * call or the answer itself, which has the rest; messages with others may come between them.
  *
@@ -153,7 +359,7 @@ export type Piece = Message<"palimpsest.node.v1.Piece"> & {
  * Use `create(PieceSchema)` to create a new message.
  */
 export const PieceSchema: GenMessage<Piece> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 2);
+  messageDesc(file_palimpsest_node_v1_node, 7);
 
 /**
  * A call for a database that the receiver is believed to write. It is never forwarded again.
@@ -204,8 +410,8 @@ export type Call = Message<"palimpsest.node.v1.Call"> & {
   command: string;
 
   /**
-   * What the command, the SQL or the act is given, as a structured clone (V8's serialization format); empty where
-   * nothing is given.
+   * What the command, the SQL or the act is given: a `Value`, or what the stream's protocol says. Empty where nothing is
+   * given. A field that the receiver's build does not know is refused with `unavailable`, unless it is absent.
    *
    * @generated from field: bytes payload = 7;
    */
@@ -281,7 +487,7 @@ export type Call = Message<"palimpsest.node.v1.Call"> & {
  * Use `create(CallSchema)` to create a new message.
  */
 export const CallSchema: GenMessage<Call> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 3);
+  messageDesc(file_palimpsest_node_v1_node, 8);
 
 /**
  * How long a database keeps things; what is absent has no bound.
@@ -323,7 +529,7 @@ export type CallRetention = Message<"palimpsest.node.v1.CallRetention"> & {
  * Use `create(CallRetentionSchema)` to create a new message.
  */
 export const CallRetentionSchema: GenMessage<CallRetention> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 4);
+  messageDesc(file_palimpsest_node_v1_node, 9);
 
 /**
  * The client whose call it is.
@@ -358,7 +564,7 @@ export type CallClient = Message<"palimpsest.node.v1.CallClient"> & {
  * Use `create(CallClientSchema)` to create a new message.
  */
 export const CallClientSchema: GenMessage<CallClient> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 5);
+  messageDesc(file_palimpsest_node_v1_node, 10);
 
 /**
  * What came of a call: a value, unless one of `turned_away` and `refusal` is set.
@@ -388,7 +594,7 @@ export type CallAnswer = Message<"palimpsest.node.v1.CallAnswer"> & {
   durableTxid: bigint;
 
   /**
-   * What the call gave, as a structured clone (V8's serialization format); empty where it gave nothing.
+   * What the call gave: a `Value`, or what the stream's protocol says. Empty where it gave nothing.
    *
    * @generated from field: bytes payload = 4;
    */
@@ -414,7 +620,7 @@ export type CallAnswer = Message<"palimpsest.node.v1.CallAnswer"> & {
  * Use `create(CallAnswerSchema)` to create a new message.
  */
 export const CallAnswerSchema: GenMessage<CallAnswer> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 6);
+  messageDesc(file_palimpsest_node_v1_node, 11);
 
 /**
  * A refusal, as the client is to get it.
@@ -470,7 +676,55 @@ export type CallRefusal = Message<"palimpsest.node.v1.CallRefusal"> & {
  * Use `create(CallRefusalSchema)` to create a new message.
  */
 export const CallRefusalSchema: GenMessage<CallRefusal> = /*@__PURE__*/
-  messageDesc(file_palimpsest_node_v1_node, 7);
+  messageDesc(file_palimpsest_node_v1_node, 12);
+
+/**
+ * Values that have no content.
+ *
+ * @generated from enum palimpsest.node.v1.Constant
+ */
+export const Constant = {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: CONSTANT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Null.
+   *
+   * @generated from enum value: CONSTANT_NULL = 1;
+   */
+  NULL: 1,
+
+  /**
+   * False.
+   *
+   * @generated from enum value: CONSTANT_FALSE = 2;
+   */
+  FALSE: 2,
+
+  /**
+   * True.
+   *
+   * @generated from enum value: CONSTANT_TRUE = 3;
+   */
+  TRUE: 3,
+} as const;
+
+/**
+ * Values that have no content.
+ *
+ * @generated from enum palimpsest.node.v1.Constant
+ */
+export type Constant = (typeof Constant)[keyof typeof Constant] | UnknownEnum;
+
+/**
+ * Describes the enum palimpsest.node.v1.Constant.
+ */
+export const ConstantSchema: GenEnum<Constant> = /*@__PURE__*/
+  enumDesc(file_palimpsest_node_v1_node, 0);
 
 /**
  * What is asked of a database.
@@ -546,7 +800,7 @@ export type CallKind = (typeof CallKind)[keyof typeof CallKind] | UnknownEnum;
  * Describes the enum palimpsest.node.v1.CallKind.
  */
 export const CallKindSchema: GenEnum<CallKind> = /*@__PURE__*/
-  enumDesc(file_palimpsest_node_v1_node, 0);
+  enumDesc(file_palimpsest_node_v1_node, 1);
 
 /**
  * Where a read may be answered from.
@@ -587,7 +841,7 @@ export type ReadConsistency = (typeof ReadConsistency)[keyof typeof ReadConsiste
  * Describes the enum palimpsest.node.v1.ReadConsistency.
  */
 export const ReadConsistencySchema: GenEnum<ReadConsistency> = /*@__PURE__*/
-  enumDesc(file_palimpsest_node_v1_node, 1);
+  enumDesc(file_palimpsest_node_v1_node, 2);
 
 /**
  * Kinds of clients.
@@ -635,7 +889,7 @@ export type ClientKind = (typeof ClientKind)[keyof typeof ClientKind] | UnknownE
  * Describes the enum palimpsest.node.v1.ClientKind.
  */
 export const ClientKindSchema: GenEnum<ClientKind> = /*@__PURE__*/
-  enumDesc(file_palimpsest_node_v1_node, 2);
+  enumDesc(file_palimpsest_node_v1_node, 3);
 
 /**
  * Scopes of tokens.
@@ -683,7 +937,7 @@ export type ClientScope = (typeof ClientScope)[keyof typeof ClientScope] | Unkno
  * Describes the enum palimpsest.node.v1.ClientScope.
  */
 export const ClientScopeSchema: GenEnum<ClientScope> = /*@__PURE__*/
-  enumDesc(file_palimpsest_node_v1_node, 3);
+  enumDesc(file_palimpsest_node_v1_node, 4);
 
 /**
  * Why a call was turned away, without effect.
@@ -724,7 +978,7 @@ export type TurnedAwayReason = (typeof TurnedAwayReason)[keyof typeof TurnedAway
  * Describes the enum palimpsest.node.v1.TurnedAwayReason.
  */
 export const TurnedAwayReasonSchema: GenEnum<TurnedAwayReason> = /*@__PURE__*/
-  enumDesc(file_palimpsest_node_v1_node, 4);
+  enumDesc(file_palimpsest_node_v1_node, 5);
 
 /**
  * What the nodes of a cluster do for each other. It is no public service: it is neither listed nor reflected, it answers
@@ -737,10 +991,18 @@ export const NodeService: GenService<{
    * Carries calls to the node that writes their databases, and hints that databases have changed. Each node keeps one
    * such stream to every node that it forwards to, for as long as there is something to forward.
    *
-   * Both sides begin with a message that holds nothing but `protocol`, and the caller says nothing more before it has
-   * seen the receiver's. A caller of another protocol is refused with FAILED_PRECONDITION: during a rolling upgrade
-   * across such a change the nodes of the two versions do not forward to each other, and calls for a database of a node
-   * of the other version are refused until the database has moved.
+   * Both sides begin with a message that only greets, and the caller says nothing more before it has seen the
+   * receiver's. The caller says in `protocol` and `protocols` what it speaks, and the receiver in `protocol` what is
+   * spoken from then on: the newest that both know. A protocol says what the bytes of a `payload` are:
+   *
+   * - `2`: a `Value`, whatever Node the two nodes run on.
+   * - `1/13`: a structured clone (the serialization format of V8, here of version 13). The only one of builds that know
+   *   no `protocols`, which send and take `protocol` alone; spoken with these so that a cluster can be upgraded node by
+   *   node, and only where both run on the same major version of V8.
+   *
+   * A caller that has none in common with the receiver is refused with FAILED_PRECONDITION; a receiver that names one
+   * which the caller does not speak gets no call. Such nodes do not forward to each other, and calls for a database of
+   * the other are refused until the database has moved.
    *
    * Every call gets one answer, in any order. The caller ends its side when it has no more calls; the receiver ends its
    * own when it has then answered all of them.

@@ -23,6 +23,7 @@ import { LinkProxy } from "../../../support/link-proxy.ts";
 import {
   callOf,
   clusterKey,
+  codec,
   greeting,
   openLinks,
   openPeer,
@@ -154,7 +155,7 @@ describe("the cluster key", () => {
 describe("nodes of different builds", () => {
   test("a caller of another protocol is refused, and so is one that begins with a call", async () => {
     const peer = await openPeer(() => answered(1));
-    for (const first of [{ protocol: "0/1" }, { calls: [messageOfCall(1, callOf())] }, {}]) {
+    for (const first of [{ protocol: "0/1" }, { calls: [messageOfCall(1, callOf(), codec)] }, {}]) {
       const { said, error } = await saidBy(sayTo(peer.address, foreverAfter(create(ExchangeRequestSchema, first))));
       expect([said, error?.code, error?.message]).toEqual([
         [],
@@ -316,10 +317,10 @@ describe("a node that talks nonsense", () => {
         create(ExchangeResponseSchema, { answers: [{ id: id!, refusal: { code: "constructor", message: "x" } }] }),
     ],
     [
-      "a clone that cannot be read",
+      "a value that cannot be read",
       ([id]) =>
         create(ExchangeResponseSchema, {
-          answers: [{ ...messageOfAnswer(id!, answered(1)), payload: new Uint8Array([255, 15, 1]) }],
+          answers: [{ ...messageOfAnswer(id!, answered(1), codec), payload: new Uint8Array([255, 15, 1]) }],
         }),
     ],
   ];
@@ -345,9 +346,9 @@ describe("a node that talks nonsense", () => {
         for await (const { protocol: greeted, calls } of requests) {
           if (greeted) yield welcome();
           const answers = calls.flatMap(({ id }) => [
-            messageOfAnswer(id + 77, answered("nobody's")),
-            messageOfAnswer(id, answered("first")),
-            messageOfAnswer(id, answered("second")),
+            messageOfAnswer(id + 77, answered("nobody's"), codec),
+            messageOfAnswer(id, answered("first"), codec),
+            messageOfAnswer(id, answered("second"), codec),
           ]);
           if (!greeted) yield create(ExchangeResponseSchema, { answers, moved: [uuidOf(9), "nonsense"], pong: true });
         }
@@ -362,9 +363,9 @@ describe("a node that talks nonsense", () => {
 describe("garbage from whoever has the key", () => {
   test("a call of no known shape is refused, and the stream goes on", async () => {
     const peer = await openPeer(() => answered(1));
-    const bad = { ...messageOfCall(1, callOf()), uuid: "../../../etc/passwd" };
-    const unknown = { ...messageOfCall(2, callOf()), command: "__proto__" };
-    const good = messageOfCall(3, callOf());
+    const bad = { ...messageOfCall(1, callOf(), codec), uuid: "../../../etc/passwd" };
+    const unknown = { ...messageOfCall(2, callOf(), codec), command: "__proto__" };
+    const good = messageOfCall(3, callOf(), codec);
     const { said, error } = await saidBy(
       sayTo(peer.address, of(greeting(), create(ExchangeRequestSchema, { calls: [bad, unknown, good] }))),
     );
@@ -392,7 +393,7 @@ describe("garbage from whoever has the key", () => {
 
   test("a message that is larger than any may be is refused", async () => {
     const peer = await openPeer(() => answered(1));
-    const call = { ...messageOfCall(1, callOf()), payload: new Uint8Array(limits.peerMessageBytesMax) };
+    const call = { ...messageOfCall(1, callOf(), codec), payload: new Uint8Array(limits.peerMessageBytesMax) };
     const { error } = await saidBy(
       sayTo(peer.address, foreverAfter(greeting(), create(ExchangeRequestSchema, { calls: [call] }))),
     );
@@ -493,10 +494,10 @@ describe("a caller that goes away", () => {
     async function* asking(): AsyncGenerator<ExchangeRequest> {
       yield greeting();
       for (let id = 1; id <= calls; id++)
-        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, messageOfCall(id, callOf()))] });
+        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, messageOfCall(id, callOf(), codec))] });
     }
     const answers = sayTo(`http://127.0.0.1:${proxy.port}`, asking())[Symbol.asyncIterator]();
-    expect((await answers.next()).value).toMatchObject({ protocol: greeting().protocol });
+    expect((await answers.next()).value).toMatchObject({ protocol: codec.protocol });
     proxy.silence("answers");
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     // 16 MiB that wait, and what is on its way.

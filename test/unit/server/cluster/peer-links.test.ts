@@ -14,10 +14,12 @@ import type { Answer } from "../../../../src/engine/api/protocol.ts";
 import { messageOfAnswer } from "../../../../src/server/cluster/node-messages.ts";
 import { PeerLinks } from "../../../../src/server/cluster/peer-links.ts";
 import { type ForwardedCall, Unreachable } from "../../../../src/service/placement/peers.ts";
+import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import {
   callOf,
+  codec,
   clusterKey,
   openLinks,
   openPeer,
@@ -90,7 +92,7 @@ describe("calls", () => {
         yield message.protocol
           ? welcome()
           : create(ExchangeResponseSchema, {
-              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id))),
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id), codec)),
             });
       }
     });
@@ -120,7 +122,10 @@ describe("calls", () => {
     const { links } = openLinks();
     const random = seeded(11);
     const put = (value: Uint8Array): Promise<Answer> =>
-      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input: { value } } }));
+      links.forward(
+        peer.address,
+        callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
+      );
     await put(new Uint8Array(1));
     const largeOnes = [3, 12, 6].map((mebibytes) => {
       const value = new Uint8Array(mebibytes * 1024 * 1024 + 1).fill(mebibytes);
@@ -150,25 +155,25 @@ describe("calls", () => {
     }));
     const peer = await openPeer(async ({ call, minTxid }) => {
       const { ms, fate, bytes } = outcomes[minTxid]!;
-      const { input } = call as { input: Uint8Array };
-      expect(input.length).toBe(bytes);
+      const { value } = (call as { input: { value: Uint8Array } }).input;
+      expect(value.length).toBe(bytes);
       if (ms > 1) await pause(ms);
       if (fate < 0.1) throw new TurnedAway("behind");
       if (fate < 0.2) throw new ServiceError("conflict", `number ${minTxid}`);
-      return answered(fate < 0.6 ? input : minTxid);
+      return answered(fate < 0.6 ? value : minTxid);
     });
     const { links } = openLinks();
     await Promise.all(
       outcomes.map(async ({ bytes, fate }, minTxid) => {
         if (minTxid % 3 === 0) await pause(minTxid / 10);
-        const input = new Uint8Array(bytes).fill(minTxid);
+        const value = new Uint8Array(bytes).fill(minTxid);
         const answer = links.forward(
           peer.address,
-          callOf({ minTxid, call: { kind: "write", command: "kv.put", input } }),
+          callOf({ minTxid, call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
         );
         if (fate < 0.1) await expect(answer).rejects.toThrow(TurnedAway);
         else if (fate < 0.2) await expect(answer).rejects.toThrow(`number ${minTxid}`);
-        else if (fate < 0.6) expect(Buffer.compare((await answer).value as Uint8Array, input)).toBe(0);
+        else if (fate < 0.6) expect(Buffer.compare((await answer).value as Uint8Array, value)).toBe(0);
         else expect((await answer).value).toBe(minTxid);
       }),
     );
@@ -260,10 +265,7 @@ describe("refusals", () => {
     const { links } = openLinks();
     const token = (scope: CallerTold["scope"]): CallerTold => ({ kind: "token", scope, hash: "h" });
     const batch = { statements: [], atomic: true, mayWrite: true };
-    const branch = (act: string): PortCall => ({
-      kind: "branch",
-      act: { act, name: "n", to: "1", couponId: "c", erase: {}, traceKey: new Uint8Array(1), coupons: [] } as never,
-    });
+    const branch = (act: string): PortCall => callSamples.find(({ name }) => name === `branch ${act}`)!.call;
     const rows: [PortCall, ...("ok" | "forbidden")[]][] = [
       [readCall, "ok", "ok", "ok"],
       [{ kind: "sql-read", batch }, "ok", "ok", "ok"],
@@ -431,7 +433,7 @@ describe("the end", () => {
         yield message.protocol
           ? welcome()
           : create(ExchangeResponseSchema, {
-              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1))),
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1), codec)),
             });
       ended++;
     });

@@ -1,12 +1,12 @@
 /** Forwarded calls and answers as messages: what goes through whole, and what is refused. */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { serialize } from "node:v8";
 import { describe, expect, test } from "vitest";
 import { type Call, CallAnswerSchema, CallKind, CallSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { type ErrorCode, errorCodes, ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { type CallerTold, type PortCall, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
-import { readCommands, writeCommands, type ReadKind, type WriteKind } from "../../../../src/model/commands.ts";
+import { type CallerTold, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
+import { readCommands, writeCommands } from "../../../../src/model/commands.ts";
+import { readShapes, writeShapes } from "../../../../src/server/cluster/command-shapes.ts";
 import {
   callOfMessage,
   messageOfAnswer,
@@ -17,68 +17,41 @@ import {
   outcomeOfMessage,
 } from "../../../../src/server/cluster/node-messages.ts";
 import { Inbox, Outbox } from "../../../../src/server/cluster/message-chunking.ts";
+import { ownCodecs } from "../../../../src/server/cluster/node-protocol.ts";
 import type { ForwardedCall } from "../../../../src/service/placement/peers.ts";
-import { callOf } from "../../../support/peer-node.ts";
+import { callSamples } from "../../../support/command-samples.ts";
+import { callOf, codec } from "../../../support/peer-node.ts";
 import { seeded } from "../../../support/random.ts";
 
-function across(call: ForwardedCall): ForwardedCall {
-  const message = fromBinary(CallSchema, toBinary(CallSchema, messageOfCall(7, call)));
+function across(call: ForwardedCall, spoken = codec): ForwardedCall {
+  const message = fromBinary(CallSchema, toBinary(CallSchema, messageOfCall(7, call, spoken)));
   expect(message.id).toBe(7);
-  return callOfMessage(message, message.payload);
+  return callOfMessage(message, message.payload, spoken);
 }
 
-function outcome(message: ReturnType<typeof messageOfAnswer>): Outcome {
+function outcome(message: ReturnType<typeof messageOfAnswer>, spoken = codec): Outcome {
   const read = fromBinary(CallAnswerSchema, toBinary(CallAnswerSchema, message));
   expect(read.id).toBe(7);
-  return outcomeOfMessage(read, read.payload);
+  return outcomeOfMessage(read, read.payload, spoken);
 }
 
-/** Data of every kind that a command may be given. */
-const data = {
-  text: "Grüße \u{1f600} \u0000",
-  number: -0.5,
-  big: 2n ** 70n,
-  nothing: null,
-  absent: undefined,
-  bytes: new Uint8Array([1, 2, 3]),
-  embedding: new Float32Array([0.25, -1e30]),
-  precise: new Float64Array([Math.PI]),
-  list: [{ deep: [undefined, "x"] }, new Map([["a", 1]]), new Set([1])],
-};
-
-const statements = [
-  { text: "SELECT ?", paramsJson: "[12345678901234567890]" },
-  { text: "SELECT 1", paramsJson: undefined },
-];
-const calls: readonly PortCall[] = [
-  ...(Object.keys(writeCommands) as WriteKind[]).map((command): PortCall => ({ kind: "write", command, input: data })),
-  ...(Object.keys(readCommands) as ReadKind[]).map((command): PortCall => ({ kind: "read", command, input: data })),
-  { kind: "read", command: "embedding.spaces", input: undefined },
-  { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true } },
-  { kind: "sql-read", batch: { statements: [], atomic: false, mayWrite: false } },
-  { kind: "sync" },
-  { kind: "drop" },
-  { kind: "branch", act: { act: "fork", name: "b", at: undefined, ttlSecs: 60 } },
-  { kind: "branch", act: { act: "list" } },
-  { kind: "branch", act: { act: "delete", name: "b" } },
-  { kind: "branch", act: { act: "checkpoint", name: "c" } },
-  { kind: "branch", act: { act: "checkpoints" } },
-  { kind: "branch", act: { act: "forget-checkpoint", name: "c" } },
-  { kind: "branch", act: { act: "rewind", to: "12" } },
-  {
-    kind: "branch",
-    act: { act: "erase", couponId: "e", erase: { kind: "memory", id: "m" } as never, traceKey: new Uint8Array(32) },
-  },
-  { kind: "branch", act: { act: "expunge", coupons: [] } },
-];
+const statements = [{ text: "SELECT 1", paramsJson: undefined }];
 
 describe("calls", () => {
-  test.each(
-    calls.map(
-      (call) => [call.kind === "branch" ? call.act.act : "command" in call ? call.command : call.kind, call] as const,
-    ),
-  )("%s comes as it went", (_, call) => {
-    expect(across(callOf({ call })).call).toEqual(call);
+  describe.each(ownCodecs)("in protocol $protocol", (spoken) => {
+    test.each(callSamples)("$name comes as it went, and so does what it gives", ({ call, value }) => {
+      expect(across(callOf({ call }), spoken).call).toStrictEqual(call);
+      const answer = { value, txid: 2 ** 52, durableTxid: 0 };
+      expect(outcome(messageOfAnswer(7, answer, spoken), spoken)).toStrictEqual({ answer });
+    });
+  });
+
+  test("there is a sample of every command, and a shape", () => {
+    const commands = new Set(callSamples.map(({ call }) => ("command" in call ? call.command : undefined)));
+    for (const command of [...Object.keys(writeCommands), ...Object.keys(readCommands)])
+      expect([...commands]).toContain(command);
+    expect(Object.keys(writeShapes)).toEqual(expect.arrayContaining(Object.keys(writeCommands)));
+    expect(Object.keys(readShapes)).toEqual(expect.arrayContaining(Object.keys(readCommands)));
   });
 
   test("what stands around a call comes as it went, present or absent", () => {
@@ -110,31 +83,13 @@ describe("calls", () => {
     expect(across(callOf(rest))).toMatchObject(rest);
     expect(across(callOf()).traceparent).toBeUndefined();
   });
-
-  test("arrays have memory of their own, so that a thread is not sent the others with them", () => {
-    const vectors = Array.from({ length: 8 }, (_, at) => new Float32Array(4).fill(at));
-    const { call } = across(
-      callOf({
-        call: {
-          kind: "write",
-          command: "memory.ingest",
-          input: { vectors, bytes: Buffer.from("abc"), part: new Uint8Array(100).subarray(3, 5) },
-        },
-      }),
-    );
-    const input = (call as { input: { vectors: Float32Array[]; bytes: Uint8Array; part: Uint8Array } }).input;
-    expect(input.vectors).toEqual(vectors);
-    expect([...input.bytes, ...input.part]).toEqual([97, 98, 99, 0, 0]);
-    for (const array of [...input.vectors, input.bytes, input.part])
-      expect(array.buffer.byteLength).toBe(array.byteLength);
-  });
 });
 
 describe("what no node sends is refused", () => {
   const refusalOf = (given: Partial<Call>): unknown => {
-    const message = { ...messageOfCall(7, callOf()), ...given };
+    const message = { ...messageOfCall(7, callOf(), codec), ...given };
     try {
-      return callOfMessage(message, message.payload);
+      return callOfMessage(message, message.payload, codec);
     } catch (error) {
       return error instanceof ServiceError ? error.code : error;
     }
@@ -161,6 +116,7 @@ describe("what no node sends is refused", () => {
     const { $typeName } = messageOfCall(
       7,
       callOf({ target: { ...callOf().target, retention: { pitrMs: 1 } } }),
+      codec,
     ).retention!;
     for (const pitrMs of [-1, NaN, Infinity])
       expect(refusalOf({ retention: { $typeName, pitrMs } })).toBe("invalid_request");
@@ -170,7 +126,7 @@ describe("what no node sends is refused", () => {
     for (const kind of [CallKind.UNSPECIFIED, 8 as CallKind, 99 as CallKind])
       expect(refusalOf({ kind })).toBe("invalid_request");
     expect(refusalOf({ consistency: 9 as never })).toBe("invalid_request");
-    const client = messageOfCall(7, callOf({ caller: { kind: "token", scope: "read", hash: "a" } })).client!;
+    const client = messageOfCall(7, callOf({ caller: { kind: "token", scope: "read", hash: "a" } }), codec).client!;
     expect(refusalOf({ client: { ...client, kind: 0 } })).toBe("invalid_request");
     expect(refusalOf({ client: { ...client, scope: 4 as never } })).toBe("invalid_request");
   });
@@ -187,8 +143,8 @@ describe("what no node sends is refused", () => {
       ])
         expect([command, refusalOf({ kind, command })]).toEqual([command, "unavailable"]);
     }
-    expect(refusalOf({ kind: CallKind.BRANCH, payload: serialize({ act: "constructor" }) })).toBe("unavailable");
-    expect(refusalOf({ kind: CallKind.BRANCH, payload: serialize({ act: 1 }) })).toBe("unavailable");
+    expect(refusalOf({ kind: CallKind.BRANCH, payload: codec.encode({ act: "constructor" }) })).toBe("unavailable");
+    expect(refusalOf({ kind: CallKind.BRANCH, payload: codec.encode({ act: 1 }) })).toBe("invalid_request");
   });
 
   test("batches and acts without what they need", () => {
@@ -207,7 +163,7 @@ describe("what no node sends is refused", () => {
     ];
     for (const kind of [CallKind.SQL_READ, CallKind.SQL_WRITE])
       for (const batch of batches)
-        expect(refusalOf({ kind, payload: batch === undefined ? new Uint8Array(0) : serialize(batch) })).toBe(
+        expect(refusalOf({ kind, payload: batch === undefined ? new Uint8Array(0) : codec.encode(batch) })).toBe(
           "invalid_request",
         );
     const acts = [
@@ -215,34 +171,71 @@ describe("what no node sends is refused", () => {
       { act: "fork", name: 1 },
       { act: "rewind", to: { toString: undefined } },
       { act: "erase", couponId: "c" },
-      { act: "erase", couponId: "c", erase: {}, traceKey: "text" },
+      { act: "erase", couponId: "c", erase: {}, traceKey: new Uint8Array(1) },
+      { act: "erase", couponId: "c", erase: { kind: "memory", memoryId: "m" }, traceKey: "text" },
       { act: "expunge" },
       { act: "expunge", coupons: {} },
+      { act: "expunge", coupons: [{}] },
     ];
     for (const act of acts)
-      expect([act, refusalOf({ kind: CallKind.BRANCH, payload: serialize(act) })]).toEqual([act, "invalid_request"]);
+      expect([act, refusalOf({ kind: CallKind.BRANCH, payload: codec.encode(act) })]).toEqual([act, "invalid_request"]);
   });
 
-  test("clones that cannot be read: cut off, garbled, or of nothing", () => {
-    const { payload } = messageOfCall(7, callOf({ call: { kind: "write", command: "kv.put", input: data } }));
-    for (let length = 1; length < payload.length; length += 7)
-      expect(refusalOf({ payload: payload.subarray(0, length) })).toBe("invalid_request");
-    const random = seeded(4);
-    for (let round = 0; round < 3_000; round++) {
-      const garbled = Uint8Array.from(payload);
-      for (let times = 0; times < 3; times++)
-        garbled[Math.floor(random() * garbled.length)] = Math.floor(random() * 256);
-      const read = refusalOf({ payload: garbled });
-      // Read as something else, or refused; nothing else is thrown and nothing breaks.
-      expect(read === "invalid_request" || typeof (read as ForwardedCall).call === "object").toBe(true);
+  test.each(callSamples)("$name with other kinds of values than its own", ({ call }) => {
+    const message = messageOfCall(7, callOf({ call }), codec);
+    const given = codec.decode(message.payload) as object | undefined;
+    if (given === undefined) return;
+    for (const wrong of [null, 1, "text", [], new Uint8Array(1), new Float32Array(1)])
+      expect(refusalOf({ ...message, payload: codec.encode(wrong) })).toBe("invalid_request");
+    for (const name of Object.keys(given)) {
+      for (const wrong of [null, [null]]) {
+        const payload = codec.encode({ ...given, [name]: wrong });
+        expect([name, wrong, refusalOf({ ...message, payload })]).toEqual([name, wrong, "invalid_request"]);
+      }
     }
   });
+
+  test.each(callSamples)("$name with a field that this build does not know, unless it is absent", ({ call }) => {
+    const message = messageOfCall(7, callOf({ call }), codec);
+    const given = codec.decode(message.payload) as object | undefined;
+    if (call.kind === "sync" || call.kind === "drop") return;
+    expect(refusalOf({ ...message, payload: codec.encode({ ...given, later: true }) })).toBe("unavailable");
+    if (given === undefined) return;
+    const read = refusalOf({ ...message, payload: codec.encode({ ...given, later: undefined }) });
+    expect((read as ForwardedCall).call.kind).toBe(call.kind);
+  });
+
+  test.each(ownCodecs)(
+    "payloads of protocol $protocol that cannot be read: cut off, garbled, or of nothing",
+    (spoken) => {
+      const { call } = callSamples.find(({ name }) => name === "memory.ingest")!;
+      const message = messageOfCall(7, callOf({ call }), spoken);
+      const read = (payload: Uint8Array): unknown => {
+        try {
+          return callOfMessage({ ...message, payload }, payload, spoken);
+        } catch (error) {
+          if (error instanceof ServiceError) return error.code;
+          throw error;
+        }
+      };
+      for (let length = 0; length < message.payload.length; length++)
+        expect(read(message.payload.subarray(0, length))).toBe("invalid_request");
+      const random = seeded(4);
+      for (let round = 0; round < 3_000; round++) {
+        const garbled = Uint8Array.from(message.payload);
+        for (let times = 0; times < 3; times++)
+          garbled[Math.floor(random() * garbled.length)] = Math.floor(random() * 256);
+        // Read as something else, or refused; nothing else is thrown and nothing breaks.
+        read(garbled);
+      }
+    },
+  );
 });
 
 describe("answers", () => {
   test("a value comes as it went, with the state that it speaks of", () => {
-    for (const value of [undefined, null, data, new Uint8Array(0), "text", [1, undefined]]) {
-      expect(outcome(messageOfAnswer(7, { value, txid: 2 ** 52, durableTxid: 0 }))).toEqual({
+    for (const value of [undefined, null, new Uint8Array(0), "text", [1, undefined]]) {
+      expect(outcome(messageOfAnswer(7, { value, txid: 2 ** 52, durableTxid: 0 }, codec))).toEqual({
         answer: { value, txid: 2 ** 52, durableTxid: 0 },
       });
     }
@@ -276,7 +269,7 @@ describe("answers", () => {
       create(CallAnswerSchema, { txid: 2n ** 60n }),
       create(CallAnswerSchema, { payload: new Uint8Array([1, 2]) }),
     ];
-    for (const message of bad) expect(() => outcomeOfMessage(message, message.payload)).toThrow(ServiceError);
+    for (const message of bad) expect(() => outcomeOfMessage(message, message.payload, codec)).toThrow(ServiceError);
   });
 });
 

@@ -1,0 +1,207 @@
+/**
+ * What every command, batch and act of a forwarded call is given: held against what has come, before anything runs.
+ *
+ * The names here are those on the wire: to rename a field of a command is to have builds of the other name refuse its
+ * calls. One that is added has to be `maybe` while builds without it may call, which refuse the calls that give it
+ * until they are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not
+ * know how payloads are written.
+ */
+import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
+import type { Traces } from "../../format/erasure/erasure-coupon.ts";
+import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
+import type { ReadInput, ReadKind, WriteInput, WriteKind } from "../../model/commands.ts";
+import type { MemoryRetention } from "../../model/core/retention.ts";
+import type { AgingPosition } from "../../model/memory/memory-aging.ts";
+import type { SqlBatch } from "../../model/sql/sql.ts";
+import {
+  boolean,
+  bytes,
+  list,
+  maybe,
+  nothing,
+  number,
+  oneOf,
+  record,
+  type Shape,
+  text,
+  variants,
+  vector,
+} from "./payload-shapes.ts";
+
+const maker = record<WriteInput<"embedding.fill">["embeddedBy"]>({ name: text, floor: number });
+const embeddedKind = oneOf("memory", "turn");
+
+const filters = {
+  types: maybe(list(text)),
+  sessionId: maybe(text),
+  source: maybe(text),
+  includeSuperseded: maybe(boolean),
+  filter: maybe(text),
+};
+
+const listInput = {
+  ...filters,
+  topicKey: maybe(text),
+  createdFromMs: maybe(number),
+  createdToMs: maybe(number),
+  order: maybe(text),
+  limit: maybe(number),
+  cursor: maybe(text),
+};
+
+const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
+  type: text,
+  summary: text,
+  content: text,
+  topicKey: maybe(text),
+  keywords: maybe(text),
+  embedding: maybe(vector),
+  embeddedBy: maybe(maker),
+  sessionId: maybe(text),
+  source: maybe(text),
+  ttlSecs: maybe(number),
+  metadata: maybe(text),
+});
+
+const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
+
+const erasureTarget = variants<"kind", ErasureTarget>("kind", {
+  memory: record({ kind: oneOf("memory"), memoryId: text }),
+  topic: record({ kind: oneOf("topic"), topicKey: text, type: text }),
+  session: record({ kind: oneOf("session"), sessionId: text, turns: boolean }),
+});
+
+const retention = record<MemoryRetention>({
+  eventMaxAgeMs: maybe(number),
+  supersededMaxAgeMs: maybe(number),
+  supersededMaxCount: maybe(number),
+});
+
+const topic = record<NonNullable<AgingPosition["topic"]>>({ topicKey: text, type: text });
+
+const agingPosition = record<AgingPosition>({
+  event: maybe(record({ row: number, id: text })),
+  topic: maybe(topic),
+});
+
+export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>> } = {
+  "memory.ingest": record({ memories: list(memory), taskTtlMaxSecs: maybe(number) }),
+  "memory.forget": record({ id: text }),
+  "memory.forget_many": record(listInput),
+  "memory.erase": record({ couponId: text, target: erasureTarget, traceKey: bytes }),
+  "erasure.settled": record({ couponId: text }),
+  "embedding.fill": record({
+    kind: embeddedKind,
+    embeddedBy: maker,
+    items: list(record({ row: number, createdAt: number, embedding: vector })),
+  }),
+  "embedding.retire": record({ kind: embeddedKind, embeddedBy: text, rowsMax: number }),
+  "session.end": record({ sessionId: text, turns: boolean }),
+  "turn.append": record({
+    sessionId: text,
+    role: text,
+    content: text,
+    embedding: maybe(vector),
+    embeddedBy: maybe(maker),
+  }),
+  "kv.put": record({ ns: text, key: text, value: bytes, ttlSecs: maybe(number) }),
+  "kv.delete": record({ ns: text, key: text }),
+  "docs.insert": record({ collection: text, docs: list(text) }),
+  "docs.update": record({ collection: text, filter: text, update: text, multi: boolean }),
+  "docs.delete": record({ collection: text, filter: text, multi: boolean }),
+  "docs.index": record({ collection: text, path: text }),
+  "vector.upsert": record({ collection: text, ...vectorItem }),
+  "vector.upsert_many": record({ collection: text, vectors: list(record(vectorItem)), field: maybe(text) }),
+  "vector.delete": record({ collection: text, id: text }),
+  "vector.delete_many": record({
+    collection: text,
+    ids: maybe(list(text)),
+    filter: maybe(text),
+    cursor: maybe(text),
+  }),
+  sweep: record({
+    rowsMax: number,
+    untilMs: maybe(number),
+    retention: maybe(retention),
+    position: maybe(agingPosition),
+  }),
+};
+
+export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> } = {
+  "memory.get": record({ id: text }),
+  "memory.list": record(listInput),
+  "memory.recall": record({
+    ...filters,
+    query: maybe(text),
+    embedding: maybe(vector),
+    embeddedBy: maybe(text),
+    topicKey: maybe(text),
+    k: maybe(number),
+    includeTurns: maybe(boolean),
+    searchTurns: maybe(boolean),
+    minScore: maybe(record({ keyword: maybe(number), vector: maybe(number) })),
+    explain: maybe(boolean),
+  }),
+  "memory.held": record({ memoryIds: list(text) }),
+  "embedding.spaces": nothing,
+  "embedding.missing": record({ kind: embeddedKind, embeddedBy: text, after: number }),
+  "session.list": record({ limit: maybe(number) }),
+  "turn.last": record({ sessionId: text, last: maybe(number) }),
+  "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),
+  "kv.get": record({ ns: text, key: text }),
+  "kv.list": record({ ns: text, prefix: maybe(text), limit: maybe(number), cursor: maybe(text) }),
+  "docs.find": record({
+    collection: text,
+    filter: maybe(text),
+    sort: maybe(list(record({ path: text, direction: number }))),
+    limit: maybe(number),
+    skip: maybe(number),
+  }),
+  "vector.search": record({
+    collection: text,
+    vector,
+    k: maybe(number),
+    filter: maybe(text),
+    metric: maybe(text),
+  }),
+  "vector.get": record({ collection: text, id: text }),
+  "vector.list": record({ collection: text, limit: maybe(number), cursor: maybe(text) }),
+  due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
+  excess: record({ countMax: number, topic: maybe(topic) }),
+};
+
+export const batchShape: Shape<SqlBatch> = record({
+  statements: list(record({ text, paramsJson: maybe(text) })),
+  atomic: boolean,
+  mayWrite: boolean,
+  valuesMax: maybe(number),
+});
+
+const coupon = record<ErasedCoupon>({
+  id: text,
+  memoryIds: list(text),
+  points: list(
+    record({
+      branch: text,
+      branchId: text,
+      txid: number,
+      ancestors: maybe(list(record({ branchId: text, forkTxid: number }))),
+    }),
+  ),
+  traces: record<Traces>({ key: bytes, windows: bytes, windowsTotal: number }),
+  awaiting: maybe(record({ branches: list(text), copies: list(record({ node: text, copy: text })) })),
+  isDue: boolean,
+});
+
+export const actShape: Shape<BranchAct> = variants<"act", BranchAct>("act", {
+  fork: record({ act: oneOf("fork"), name: text, at: maybe(text), ttlSecs: maybe(number) }),
+  list: record({ act: oneOf("list") }),
+  delete: record({ act: oneOf("delete"), name: text }),
+  checkpoint: record({ act: oneOf("checkpoint"), name: text }),
+  checkpoints: record({ act: oneOf("checkpoints") }),
+  "forget-checkpoint": record({ act: oneOf("forget-checkpoint"), name: text }),
+  rewind: record({ act: oneOf("rewind"), to: text }),
+  sweep: record({ act: oneOf("sweep"), branchId: text }),
+  erase: record({ act: oneOf("erase"), couponId: text, erase: erasureTarget, traceKey: bytes }),
+  expunge: record({ act: oneOf("expunge"), coupons: list(coupon) }),
+});

@@ -1,0 +1,216 @@
+/**
+ * A rolling upgrade of a cluster across the change of what nodes say to each other: nodes of the build before, which
+ * know structured clones of V8 alone, and nodes of this build, each as the caller and as the writer, and back again.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
+import { inGate } from "../support/gate.ts";
+import { buildEntry, clonesOnlyCommit, hasReleasedBuild } from "../support/released-build.ts";
+import { sampleRequests, unserved } from "../support/requests.ts";
+import { grpcWire, restWire, type Reply, type Wire } from "../support/wires.ts";
+
+const durable = { "service-durability": "durable" };
+/** Answered by the writer alone: from any other node, the call is forwarded. */
+const primary = { "service-consistency": "primary" };
+const hasHistory = hasReleasedBuild(clonesOnlyCommit);
+
+function expectOk(reply: Reply): Reply {
+  expect(reply, reply.message).toMatchObject({ code: "ok" });
+  return reply;
+}
+
+/** A database that a node writes, and what has been written into it. */
+interface Owned {
+  readonly db: string;
+  readonly uuid: string;
+  readonly keys: string[];
+}
+
+describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
+  `a rolling upgrade from nodes that forward structured clones${clusterNeed}`,
+  { timeout: 300_000 },
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), "palimpsest-upgrade-"));
+    let cluster: Cluster;
+    let a: ClusterNode, b: ClusterNode;
+    let before: string;
+    let turns = 0;
+    const written: Owned[] = [];
+    beforeAll(async () => {
+      expect(hasHistory, "the history of this clone reaches back to the build before").toBe(true);
+      before = buildEntry(join(folder, "before"), clonesOnlyCommit);
+      cluster = await Cluster.start({ nodes: 2, entry: before, linked: false });
+      [a, b] = cluster.nodes as [ClusterNode, ClusterNode];
+    });
+    afterAll(async () => {
+      await cluster?.end();
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    const rest = (node: ClusterNode): Wire => restWire(node.address);
+
+    /** Makes a database that the node writes: a database's first write takes it. */
+    async function ownedBy(owner: ClusterNode, name = `upgrade-${turns++}`): Promise<Owned> {
+      const { uuid } = expectOk(await rest(owner).call("ControlService.CreateDatabase", { name })).body;
+      expectOk(await put(owner, name, "first", "by its writer"));
+      expect(await cluster.ownerOf(uuid)).toBe(owner);
+      const owned = { db: name, uuid, keys: ["first"] };
+      written.push(owned);
+      return owned;
+    }
+
+    const put = (node: ClusterNode, db: string, key: string, value: string | Uint8Array): Promise<Reply> =>
+      rest(node).call("DataService.PutValue", { db, ns: "kept", key, value: Buffer.from(value) }, durable);
+
+    /** Whatever can be asked of a database, through the other node. */
+    async function exercise(caller: ClusterNode, owner: ClusterNode): Promise<void> {
+      const { db, uuid, keys } = await ownedBy(owner);
+      const profile = { ns: "upgrade", profile: `p${turns++}` };
+      const samples = sampleRequests(db, profile);
+      expectOk(await rest(owner).call("MemoryService.Ingest", samples.get("MemoryService.Ingest")!));
+      for (const wire of [rest(caller), grpcWire(caller.address)]) {
+        for (const [method, request] of samples) {
+          if (method.startsWith("ControlService.") || unserved.has(method)) continue;
+          const reply = await wire.call(method, request, primary);
+          // Some ask for what is not there, or has been made by the wire before.
+          expect([method, reply.code, reply.message]).toEqual([
+            method,
+            expect.stringMatching(/^(?:ok|not_found|conflict)$/),
+            reply.message,
+          ]);
+        }
+      }
+      await exerciseData(caller, db, keys);
+      await exerciseBranches(caller, db);
+      expect(await cluster.ownerOf(uuid)).toBe(owner);
+      await exerciseMemory(caller, owner);
+    }
+
+    async function exerciseData(caller: ClusterNode, db: string, keys: string[]): Promise<void> {
+      const wire = rest(caller);
+      const large = new Uint8Array(3 * 1024 * 1024).map((_, at) => at * 7);
+      expectOk(await put(caller, db, "large", large));
+      keys.push("large");
+      const read = expectOk(await wire.call("DataService.GetValue", { db, ns: "kept", key: "large" }, primary));
+      expect(Buffer.compare(read.body, large)).toBe(0);
+      const sql = async (q: string, params: readonly unknown[] = []): Promise<any> =>
+        expectOk(await wire.call("DataService.ExecuteSql", { db, stmts: [{ q, params }] }, primary)).body.results[0];
+      await sql("CREATE TABLE t (id INTEGER PRIMARY KEY, x, y)");
+      expect(await sql("INSERT INTO t VALUES (?, ?, ?)", [7, "Grüße \u{1f375}", null])).toMatchObject({
+        rows_affected: 1,
+        last_insert_rowid: 7,
+      });
+      expect((await sql("SELECT * FROM t")).rows).toEqual([[7, "Grüße \u{1f375}", null]]);
+      const wrong = await wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT missing" }] }, primary);
+      expect([wrong.code, wrong.message]).toEqual(["invalid_request", expect.stringContaining("no such column")]);
+      const vector = { db, coll: "near", id: "v", embedding: [0.25, -1e30], metadata: { a: 1 } };
+      expectOk(await wire.call("DataService.UpsertVector", vector));
+      const found = expectOk(await wire.call("DataService.GetVector", { db, coll: "near", id: "v" }, primary));
+      expect(found.body).toMatchObject({ id: "v", embedding: [0.25, Math.fround(-1e30)], metadata: { a: 1 } });
+    }
+
+    async function exerciseBranches(caller: ClusterNode, db: string): Promise<void> {
+      const wire = rest(caller);
+      const main = { db, branch: "main" };
+      const call = async (method: string, request: object): Promise<any> =>
+        expectOk(await wire.call(`BranchService.${method}`, request, primary)).body;
+      await call("CreateCheckpoint", { ...main, name: "then" });
+      await call("CreateBranch", { db, name: "fork", from: "main", ttl: 3_600 });
+      expectOk(await put(caller, `${db}@fork`, "forked", "on the fork"));
+      const { branches } = await call("ListBranches", { db });
+      expect(branches.map(({ name }: { name: string }) => name)).toEqual(expect.arrayContaining(["fork", "main"]));
+      expectOk(await put(caller, db, "rewound", "gone in a moment"));
+      await call("RewindBranch", { ...main, to: "then" });
+      expect((await wire.call("DataService.GetValue", { db, ns: "kept", key: "rewound" }, primary)).code).toBe(
+        "not_found",
+      );
+      await call("DeleteBranch", { db, branch: "fork" });
+      const gone = await wire.call("BranchService.DeleteBranch", { db, branch: "fork" });
+      expect(gone.code).toBe("branch_not_found");
+    }
+
+    async function exerciseMemory(caller: ClusterNode, owner: ClusterNode): Promise<void> {
+      const at = { ns: "upgrade", profile: `m${turns++}` };
+      const ingest = (node: ClusterNode, summary: string): Promise<Reply> =>
+        rest(node).call(
+          "MemoryService.Ingest",
+          { ...at, memories: [{ type: "fact", topic_key: "t", summary, content: { n: 1 }, embedding: [1, 0.5] }] },
+          durable,
+        );
+      expectOk(await ingest(owner, "by the writer"));
+      const { results } = expectOk(await ingest(caller, "through the other")).body;
+      expect(results).toMatchObject([{ status: "created", superseded: [expect.any(String)] }]);
+      const asked = { ...at, embedding: [1, 0.5], topic_key: "t", include_superseded: true, explain: true };
+      const { memories } = expectOk(await rest(caller).call("MemoryService.Recall", asked, primary)).body;
+      expect(memories.map(({ summary }: { summary: string }) => summary)).toEqual([
+        "through the other",
+        "by the writer",
+      ]);
+      expectOk(await rest(caller).call("MemoryService.CreateErasure", { ...at, topic_key: "t", type: "fact" }));
+    }
+
+    /** What was acknowledged, as both nodes read it, whichever of them writes it by now. */
+    async function expectKept(): Promise<void> {
+      for (const node of [a, b]) {
+        for (const { db, keys } of written) {
+          const reply = await eventually(30_000, async () => {
+            const listed = await rest(node).call("DataService.ListKeys", { db, ns: "kept" }, primary);
+            if (listed.code === "unavailable") throw new Error(listed.message);
+            return expectOk(listed);
+          });
+          expect(reply.body.keys).toEqual(expect.arrayContaining(keys));
+        }
+      }
+    }
+
+    /** Restarts a node as another build while its neighbour's clients go on. */
+    async function upgrade(node: ClusterNode, other: ClusterNode, entry?: string): Promise<void> {
+      const { db } = await ownedBy(node);
+      let isOver = false;
+      let accepted = 0;
+      const writing = (async () => {
+        while (!isOver) {
+          const { code } = await put(other, db, `during-${accepted}`, "x");
+          if (code === "ok") accepted++;
+          expect(["ok", "unavailable", "overloaded"]).toContain(code);
+          await pause(20);
+        }
+      })();
+      await node.restartAs(entry);
+      await cluster.whole();
+      await eventually(30_000, async () => void expectOk(await put(node, db, "after", "x")));
+      isOver = true;
+      await writing;
+      expect(accepted).toBeGreaterThan(0);
+      written.find((owned) => owned.db === db)!.keys.push("after", `during-${accepted - 1}`);
+    }
+
+    test("old nodes forward to each other", () => exercise(a, b));
+
+    test("one is upgraded: the new one forwards to the old one, and the old one to the new one", async () => {
+      await upgrade(b, a);
+      await exercise(a, b);
+      await exercise(b, a);
+      await expectKept();
+    });
+
+    test("the upgrade is taken back and done again", async () => {
+      await upgrade(b, a, before);
+      await exercise(a, b);
+      await upgrade(b, a);
+      await exercise(b, a);
+      await expectKept();
+    });
+
+    test("the other one is upgraded too: new ones forward to each other", async () => {
+      await upgrade(a, b);
+      await exercise(a, b);
+      await exercise(b, a);
+      await expectKept();
+      for (const node of [a, b]) expect(node.log()).not.toMatch(/fault of ours|refuses this one|malformed/);
+    });
+  },
+);

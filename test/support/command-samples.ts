@@ -1,0 +1,379 @@
+/**
+ * What each command, batch and act is given and gives in practice, with every field that it may have: what a node
+ * forwards to another.
+ */
+import type { PortCall } from "../../src/engine/api/engine-port.ts";
+import type { BranchAct, BranchResults } from "../../src/engine/api/protocol.ts";
+import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../src/model/commands.ts";
+import type { MemoryRecord } from "../../src/model/memory/memory-record.ts";
+import type { SqlOutcome, SqlStatementResult } from "../../src/model/sql/sql.ts";
+
+/** A call, and what came of it. */
+export interface CallSample {
+  readonly name: string;
+  readonly call: PortCall;
+  readonly value: unknown;
+}
+
+const id = "01JD8Z3K5N0V6W4X2Y1Z0A9B8C";
+const couponId = `ers_${id}`;
+const embedding = Float32Array.of(0.25, -0, 1e-30, 3.4e38);
+const maker = { name: "openai/text-embedding-3-small", floor: 0.2 };
+const traces = { key: new Uint8Array(32).fill(9), windows: new Uint8Array(40).fill(1), windowsTotal: 70_000 };
+const retention = { eventMaxAgeMs: 86_400_000, supersededMaxAgeMs: 0, supersededMaxCount: 3 };
+const position = { event: { row: 2 ** 40, id }, topic: { topicKey: "drink", type: "fact" } };
+const filters = {
+  types: ["fact", "task"],
+  sessionId: "s-1",
+  source: "chat",
+  includeSuperseded: true,
+  filter: '{"tag":"x"}',
+};
+const listed = {
+  ...filters,
+  topicKey: "drink",
+  createdFromMs: 0,
+  createdToMs: 1_763_884_867_123,
+  order: "asc",
+  limit: 10,
+  cursor: "YTEyIGlk",
+};
+const memory: MemoryRecord = {
+  id,
+  type: "fact",
+  topicKey: "drink",
+  summary: "Grüße: 茶 \u{1f375}, and a \u0000",
+  content: '{"n":12345678901234567890}',
+  keywords: null,
+  sessionId: null,
+  source: "chat",
+  createdAt: 1_763_884_867_123,
+  supersededBy: null,
+};
+const turn = { sessionId: "s-1", seq: 3, role: "user", content: '"hello"', createdAt: 1_763_884_867_123 };
+
+type Written = {
+  readonly [Kind in WriteKind]: readonly (readonly [input: WriteInput<Kind>, output: WriteOutput<Kind>])[];
+};
+type Read = { readonly [Kind in ReadKind]: readonly (readonly [input: ReadInput<Kind>, output: ReadOutput<Kind>])[] };
+type Acted = {
+  readonly [Act in BranchAct["act"]]: readonly (readonly [
+    act: Extract<BranchAct, { readonly act: Act }>,
+    result: BranchResults[Act],
+  ])[];
+};
+
+const written: Written = {
+  "memory.ingest": [
+    [
+      {
+        memories: [
+          {
+            type: "task",
+            summary: memory.summary,
+            content: memory.content,
+            topicKey: "drink",
+            keywords: "tea",
+            embedding,
+            embeddedBy: maker,
+            sessionId: "s-1",
+            source: "chat",
+            ttlSecs: 0,
+            metadata: "{}",
+          },
+          { type: "event", summary: "", content: "null" },
+        ],
+        taskTtlMaxSecs: 60,
+      },
+      {
+        results: [
+          { id, status: "created", superseded: [id], embedding: "stored", expiresAt: 1_763_884_867_123 },
+          { id, status: "duplicate", superseded: [] },
+        ],
+      },
+    ],
+  ],
+  "memory.forget": [[{ id }, { forgotten: true }]],
+  "memory.forget_many": [
+    [listed, { ids: [id], nextCursor: "x" }],
+    [{}, { ids: [] }],
+  ],
+  "memory.erase": [
+    [
+      { couponId, target: { kind: "memory", memoryId: id }, traceKey: traces.key },
+      { found: true, memoryIds: [id], traces },
+    ],
+  ],
+  "erasure.settled": [[{ couponId }, {}]],
+  "embedding.fill": [
+    [
+      { kind: "memory", embeddedBy: maker, items: [{ row: 7, createdAt: 1_763_884_867_123, embedding }] },
+      { filled: 1 },
+    ],
+  ],
+  "embedding.retire": [[{ kind: "turn", embeddedBy: maker.name, rowsMax: 500 }, { more: false }]],
+  "session.end": [
+    [
+      { sessionId: "s-1", turns: true },
+      { removed: 1, turnsRemoved: 2 },
+    ],
+  ],
+  "turn.append": [
+    [
+      { sessionId: "s-1", role: "user", content: '"hello"', embedding, embeddedBy: maker },
+      { seq: 1, embedding: "stored" },
+    ],
+    [{ sessionId: "s-1", role: "user", content: '"hello"' }, { seq: 2 }],
+  ],
+  "kv.put": [
+    [{ ns: "n", key: "k", value: new Uint8Array([0, 255]), ttlSecs: 3_600 }, {}],
+    [{ ns: "n", key: "a lone \ud800 surrogate", value: new Uint8Array(0) }, {}],
+  ],
+  "kv.delete": [[{ ns: "n", key: "k" }, { deleted: true }]],
+  "docs.insert": [[{ collection: "c", docs: ['{"a":1}', "{}"] }, { ids: ["1", "2"] }]],
+  "docs.update": [
+    [
+      { collection: "c", filter: "{}", update: '{"$set":{"a":2}}', multi: true },
+      { matched: 200_000, modified: 0 },
+    ],
+  ],
+  "docs.delete": [[{ collection: "c", filter: "{}", multi: false }, { deleted: 1 }]],
+  "docs.index": [[{ collection: "c", path: "a.b" }, { indexed: "a.b" }]],
+  "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}" }, {}]],
+  "vector.upsert_many": [[{ collection: "c", vectors: [{ id: "v", embedding }], field: "vectors" }, {}]],
+  "vector.delete": [[{ collection: "c", id: "v" }, { deleted: 0 }]],
+  "vector.delete_many": [
+    [
+      { collection: "c", filter: "{}", cursor: "dg" },
+      { deleted: 20_000, nextCursor: "dg" },
+    ],
+    [{ collection: "c", ids: ["v"] }, { deleted: 1 }],
+  ],
+  sweep: [
+    [
+      { rowsMax: 500, untilMs: 1_763_884_867_123, retention, position },
+      { position, more: false, dueAtMs: undefined },
+    ],
+    [{ rowsMax: 1 }, { position: {}, more: true, dueAtMs: 1_763_884_867_123.5 }],
+  ],
+};
+
+const read: Read = {
+  "memory.get": [
+    [{ id }, { ...memory, supersedes: [id], expiresAt: 1, metadata: "{}" }],
+    [{ id: "unknown" }, undefined],
+  ],
+  "memory.list": [[listed, { memories: [memory], nextCursor: "x" }]],
+  "memory.recall": [
+    [
+      {
+        ...filters,
+        query: "what does she drink?",
+        embedding,
+        embeddedBy: maker.name,
+        topicKey: "drink",
+        k: 10,
+        includeTurns: true,
+        searchTurns: false,
+        minScore: { keyword: 0.5, vector: -1 },
+        explain: true,
+      },
+      {
+        memories: [
+          {
+            ...memory,
+            score: 0.016_393_442_622_950_82,
+            channels: ["topic", "vector"],
+            explain: { channels: [{ channel: "topic", rank: 1, score: 1, approximate: false }], matchedTerms: ["tea"] },
+          },
+        ],
+        turns: [{ ...turn, distance: 2 ** -60 }],
+        embedding: "skipped_model",
+      },
+    ],
+  ],
+  "memory.held": [[{ memoryIds: [id] }, { held: [] }]],
+  "embedding.spaces": [
+    [undefined, { memory: { exists: true, embeddedBy: maker.name }, turn: { exists: false, embeddedBy: undefined } }],
+  ],
+  "embedding.missing": [
+    [
+      { kind: "memory", embeddedBy: maker.name, after: -1 },
+      { items: [{ row: 7, createdAt: 1_763_884_867_123, text: "tea" }], next: undefined },
+    ],
+  ],
+  "session.list": [[{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }]],
+  "turn.last": [[{ sessionId: "s-1", last: 2 }, { turns: [turn] }]],
+  "turn.search": [[{ sessionId: "s-1", vector: embedding, k: 3 }, { turns: [{ ...turn, distance: 0 }] }]],
+  "kv.get": [
+    [{ ns: "n", key: "k" }, { value: new Uint8Array(70_000).fill(7) }],
+    [{ ns: "n", key: "unknown" }, undefined],
+  ],
+  "kv.list": [
+    [
+      { ns: "n", prefix: "k", limit: 1, cursor: "aw" },
+      { keys: ["k"], nextCursor: "aw" },
+    ],
+  ],
+  "docs.find": [
+    [
+      { collection: "c", filter: "{}", sort: [{ path: "a", direction: -1 }], limit: 1, skip: 0 },
+      { docs: ['{"_id":"1"}'] },
+    ],
+  ],
+  "vector.search": [
+    [
+      { collection: "c", vector: embedding, k: 1, filter: "{}", metric: "dot" },
+      { hits: [{ id: "v", distance: -0, metadata: "{}" }] },
+    ],
+  ],
+  "vector.get": [
+    [
+      { collection: "c", id: "v" },
+      { id: "v", embedding, metadata: "{}" },
+    ],
+  ],
+  "vector.list": [
+    [
+      { collection: "c", limit: 1, cursor: "dg" },
+      { vectors: [{ id: "v" }], nextCursor: "dg" },
+    ],
+  ],
+  due: [[{ retention, position, isSwept: true }, { dueAtMs: undefined }]],
+  excess: [[{ countMax: 3, topic: { topicKey: "drink", type: "fact" } }, { found: false }]],
+};
+
+const points = [{ branch: "main", branchId: id, txid: 2 ** 50, ancestors: [{ branchId: id, forkTxid: 4 }] }];
+const copies = [{ node: "node-a", copy: id }];
+
+const acted: Acted = {
+  fork: [
+    [
+      { act: "fork", name: "b", at: "12", ttlSecs: 60 },
+      { branch: "b", parent: "main", forkTxid: 12, ttlAtMs: 1_763_884_867_123 },
+    ],
+    [
+      { act: "fork", name: "b", at: undefined, ttlSecs: undefined },
+      { branch: "b", parent: "main", forkTxid: 12, ttlAtMs: undefined },
+    ],
+  ],
+  list: [
+    [
+      { act: "list" },
+      {
+        branches: [
+          { name: "main", parent: undefined, forkTxid: undefined, txid: 9, createdAtMs: 1, ttlAtMs: undefined },
+        ],
+      },
+    ],
+  ],
+  delete: [[{ act: "delete", name: "b" }, undefined]],
+  checkpoint: [
+    [
+      { act: "checkpoint", name: "c" },
+      { checkpoint: "c", txid: 9 },
+    ],
+  ],
+  checkpoints: [[{ act: "checkpoints" }, { checkpoints: [{ name: "c", txid: 9, createdAtMs: 1 }] }]],
+  "forget-checkpoint": [[{ act: "forget-checkpoint", name: "c" }, undefined]],
+  rewind: [[{ act: "rewind", to: "12" }, { rewoundTo: 12 }]],
+  sweep: [[{ act: "sweep", branchId: id }, undefined]],
+  erase: [
+    [
+      { act: "erase", couponId, erase: { kind: "topic", topicKey: "drink", type: "fact" }, traceKey: traces.key },
+      { found: true, memoryIds: [id], traces, branchId: id, ancestors: points[0]!.ancestors },
+    ],
+    [
+      { act: "erase", couponId, erase: { kind: "session", sessionId: "s-1", turns: true }, traceKey: traces.key },
+      { found: false, memoryIds: [], traces, branchId: id },
+    ],
+  ],
+  expunge: [
+    [
+      {
+        act: "expunge",
+        coupons: [{ id: couponId, memoryIds: [id], points, traces, awaiting: { branches: [id], copies }, isDue: true }],
+      },
+      {
+        blocked: { [couponId]: { checkpoints: ["main/c"], branches: [] } },
+        reasons: { [couponId]: "a checkpoint keeps it" },
+        clean: [],
+        waitingFor: undefined,
+        mayChangeSoon: true,
+        evidence: undefined,
+        copies: { [couponId]: { awaiting: { branches: [], copies }, holding: copies, purged: [], unattested: ["b"] } },
+      },
+    ],
+    [
+      { act: "expunge", coupons: [] },
+      {
+        blocked: {},
+        clean: [couponId],
+        waitingFor: undefined,
+        mayChangeSoon: false,
+        evidence: {
+          objects: { listed: 3, live: 3, scanned: 3, bytes: 2 ** 33 },
+          heads_checked: 1,
+          catalogs_checked: 1,
+          pages_scanned: 100,
+          traces: { looked_for: 2, hits: 0 },
+          states_restored: [{ branch: "main", txid: 9, pages: 3 }],
+          // A branch may have this name.
+          oldest_restorable_txid: JSON.parse('{"main":9,"__proto__":4,"constructor":5}') as Record<string, number>,
+          store: { versioned: false, versions_removed: 0, uploads_aborted: 0 },
+          local: [{ node: "a", files_scrubbed: 1, files_removed: 0 }],
+        },
+      },
+    ],
+    [
+      { act: "expunge", coupons: [] },
+      { blocked: {}, clean: [], waitingFor: "a node", mayChangeSoon: false, evidence: undefined },
+    ],
+  ],
+};
+
+const statements = [
+  { text: "SELECT ?", paramsJson: "[12345678901234567890]" },
+  { text: "SELECT 1", paramsJson: undefined },
+];
+const results: SqlStatementResult[] = [
+  { columns: ["a"], rowsJson: "[[9007199254740993]]", rowsAffected: 0, lastInsertRowid: "9007199254740993" },
+  {
+    columns: [],
+    rowsJson: "[]",
+    rowsAffected: 0,
+    lastInsertRowid: 7,
+    error: { code: "invalid_request", message: "statement 1: no such table" },
+  },
+];
+const outcomes: readonly SqlOutcome[] = [{ kind: "done", results }, { kind: "writes" }];
+
+function samplesOf(
+  kind: "write" | "read",
+  table: Readonly<Record<string, readonly (readonly [unknown, unknown])[]>>,
+): readonly CallSample[] {
+  return Object.entries(table).flatMap(([command, samples]) =>
+    samples.map(([input, value]) => ({ name: command, call: { kind, command, input } as PortCall, value })),
+  );
+}
+
+/** Every command and act, and everything else that a call can be, at least once. */
+export const callSamples: readonly CallSample[] = [
+  ...samplesOf("write", written),
+  ...samplesOf("read", read),
+  ...Object.values(acted).flatMap((samples) =>
+    samples.map(([act, value]) => ({ name: `branch ${act.act}`, call: { kind: "branch" as const, act }, value })),
+  ),
+  {
+    name: "sql-write",
+    call: { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined } },
+    value: results,
+  },
+  ...outcomes.map((value) => ({
+    name: "sql-read",
+    call: { kind: "sql-read" as const, batch: { statements, atomic: false, mayWrite: false, valuesMax: 50_000 } },
+    value,
+  })),
+  { name: "sync", call: { kind: "sync" }, value: undefined },
+  { name: "drop", call: { kind: "drop" }, value: undefined },
+];
