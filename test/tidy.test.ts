@@ -4,12 +4,12 @@ import { describe, expect, test } from "vitest";
 import { maskSource } from "./support/source-mask.ts";
 import {
   badFileName,
-  breachesOfFloors,
-  findingsOfFiles,
-  findingsOfSources,
+  listFloorBreaches,
+  checkFiles,
+  checkSources,
   floors,
   ignoredCounts,
-  importsOf,
+  listImports,
   longLines,
   missingHeader,
   packagesOfFloor,
@@ -18,7 +18,7 @@ import {
   scan,
   swallowedErrors,
   unfinishedBusiness,
-  threadsOf,
+  listThreads,
   threadsWithFixedEnding,
   type Finding,
   type ScannedFile,
@@ -44,11 +44,11 @@ describe("the house", () => {
   test("the sources keep every rule", () => {
     const sources = read("src");
     expect(sources.length).toBeGreaterThan(10);
-    expect(told(findingsOfSources(sources), "src")).toEqual([]);
+    expect(told(checkSources(sources), "src")).toEqual([]);
   });
 
   test("the tests keep the rules that are theirs", () => {
-    expect(told(findingsOfFiles(read("test").map(scan)), "test")).toEqual([]);
+    expect(told(checkFiles(read("test").map(scan)), "test")).toEqual([]);
   });
 
   test("every floor says which packages it may import", () => {
@@ -99,7 +99,7 @@ describe("the rules find what they are for", () => {
     ["kv.ts", "", "no floor"],
     ["toys/kv.ts", "", "no floor"],
   ])("floors: %s with %s", (path, text, word) => {
-    expect(breachesOfFloors(file(path, text))).toEqual([{ path, line: 1, message: expect.stringContaining(word) }]);
+    expect(listFloorBreaches(file(path, text))).toEqual([{ path, line: 1, message: expect.stringContaining(word) }]);
   });
 
   test.each([
@@ -115,7 +115,7 @@ describe("the rules find what they are for", () => {
     ["model/kv.ts", 'const text = `import { a } from "../engine/database/database.ts"`;'],
     ["model/kv.ts", 'this.databases.require("name"); Array.from("abc");'],
   ])("floors: %s may %s", (path, text) => {
-    expect(breachesOfFloors(file(path, text))).toEqual([]);
+    expect(listFloorBreaches(file(path, text))).toEqual([]);
   });
 
   test.each([
@@ -269,7 +269,8 @@ describe("references", () => {
   const url = `${threads}new Worker(new URL(\`./thread\${extname(import.meta.url)}\`, import.meta.url));`;
 
   test("a thread's module must be found in the build too", () => {
-    const named = (text: string): string[] => threadsOf(file("engine/threads/client.ts", text)).map(({ path }) => path);
+    const named = (text: string): string[] =>
+      listThreads(file("engine/threads/client.ts", text)).map(({ path }) => path);
     expect(named(url)).toContain("engine/threads/thread.ts");
     expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/threads/segment-thread.ts");
     expect(named('import { startThread } from "./threads.ts";\nstartThread(entry("segment-thread"));')).toContain(
@@ -289,7 +290,7 @@ describe("references", () => {
     const text =
       'import a from "./a.ts";\nimport {\n b } from "./b.ts";\nimport "./c.ts";\nexport * from "./d.ts";\nlet ' +
       'e: typeof import("./e.ts");\nawait import("./f.ts");';
-    expect(importsOf(file("model/kv.ts", text)).map(({ specifier }) => specifier)).toEqual([
+    expect(listImports(file("model/kv.ts", text)).map(({ specifier }) => specifier)).toEqual([
       "./a.ts",
       "./b.ts",
       "./c.ts",

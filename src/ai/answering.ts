@@ -74,12 +74,12 @@ export function prepareQuestion<Memory extends KnownMemory>(
   const entries: string[] = [];
   let bytes = 0;
   for (const memory of memories) {
-    const entry = fenced(entryOf(memory));
+    const entry = fenced(encodeMemory(memory));
     bytes += utf8Length(entry);
     if (bytes > limits.askMemoriesBytesMax && entries.length > 0) break;
     entries.push(entry);
   }
-  const asked = fenced(JSON.stringify({ question, asked_at: timeOf(nowMs) }));
+  const asked = fenced(JSON.stringify({ question, asked_at: formatTime(nowMs) }));
   const data = `${dataBlock("memories", `[${entries.join(",\n")}]`)}\n${dataBlock("question", asked)}`;
   const shown = memories.slice(0, entries.length);
   return {
@@ -89,12 +89,12 @@ export function prepareQuestion<Memory extends KnownMemory>(
 }
 
 /** A memory as JSON. Its content is JSON text already, and every number in it keeps its digits. */
-function entryOf({ id, type, topicKey, summary, content, source, createdAt, supersededBy }: KnownMemory): string {
+function encodeMemory({ id, type, topicKey, summary, content, source, createdAt, supersededBy }: KnownMemory): string {
   const isCut = content.length > limits.askContentBytesMax;
   const known = JSON.stringify({
     id,
     type,
-    created_at: timeOf(createdAt),
+    created_at: formatTime(createdAt),
     ...(topicKey === null ? {} : { topic: topicKey }),
     ...(source === null ? {} : { said_by: source }),
     ...(supersededBy === null ? {} : { superseded: true }),
@@ -104,7 +104,7 @@ function entryOf({ id, type, topicKey, summary, content, source, createdAt, supe
   return isCut || content === "null" ? known : `${known.slice(0, -1)},"content":${content}}`;
 }
 
-function timeOf(unixMs: number): string {
+function formatTime(unixMs: number): string {
   return new Date(unixMs).toISOString();
 }
 

@@ -12,8 +12,8 @@ import { limits } from "../base/limits/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
-import { hostOf, isSelfHosted } from "./hosts.ts";
-import { kindOfStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
+import { parseHost, isSelfHosted } from "./hosts.ts";
+import { classifyStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
 
 export interface AssistantOptions {
   readonly apiKey: string;
@@ -92,7 +92,7 @@ export class Assistant {
 
   constructor({ apiKey, model, baseAddress, selfHostedHosts, world, log }: AssistantOptions) {
     const baseURL = baseAddress ?? providerAddress;
-    const endpointHost = hostOf(baseURL);
+    const endpointHost = parseHost(baseURL);
     this.identity = {
       provider,
       model: model ?? modelDefault,
@@ -172,7 +172,7 @@ export class Assistant {
         { signal: stop },
       );
     } catch (error) {
-      return { failure: failureOf(error, this.#world.nowMs()) };
+      return { failure: toFailure(error, this.#world.nowMs()) };
     }
     const written = writtenIn(message);
     if ("failure" in written) return written;
@@ -232,7 +232,7 @@ function writtenIn(message: unknown): Outcome<unknown> {
 }
 
 /** What an attempt that threw came to. Everything but an answer with a status was lost on its way. */
-function failureOf(error: unknown, nowMs: number): Failure {
+function toFailure(error: unknown, nowMs: number): Failure {
   const cause = error instanceof Error && error.cause instanceof ModelFailure ? error.cause : error;
   // Too much, or no JSON.
   if (cause instanceof ModelFailure || error instanceof SyntaxError) return { reason: misshapen, passing: false };
@@ -241,17 +241,17 @@ function failureOf(error: unknown, nowMs: number): Failure {
   const status: number = error.status;
   const header = (error.headers as Headers | undefined)?.get("retry-after");
   return {
-    reason: `${reasonOf(status)} (status ${status})`,
-    passing: kindOfStatus(status) === "unavailable",
+    reason: `${describeStatus(status)} (status ${status})`,
+    passing: classifyStatus(status) === "unavailable",
     status,
     retryAfterMs: retryAfterMs(header, nowMs),
   };
 }
 
-function reasonOf(status: number): string {
+function describeStatus(status: number): string {
   if (status === 401 || status === 403) return "the model's provider does not accept this node's key";
   if (status === 429 || status === 529) return "the model's provider has no room now";
-  return kindOfStatus(status) === "unavailable"
+  return classifyStatus(status) === "unavailable"
     ? "the model's provider failed"
     : "the model's provider refused the request";
 }

@@ -10,9 +10,9 @@ import { limits } from "../base/limits/limits.ts";
 import { Semaphore } from "../base/collections/semaphore.ts";
 import { sleep, type World } from "../base/world.ts";
 import { Breaker, type AttemptOutcome } from "./breaker.ts";
-import { embedProviders, traitsOf, type EmbedProvider, type EmbedUse } from "./embedding-models.ts";
+import { embedProviders, findTraits, type EmbedProvider, type EmbedUse } from "./embedding-models.ts";
 import { EmbeddingsClient } from "./embeddings-client.ts";
-import { hostOf } from "./hosts.ts";
+import { parseHost } from "./hosts.ts";
 import { ModelFailure, type ModelFailureKind } from "./model-failure.ts";
 
 /** What came of a list of texts. */
@@ -93,11 +93,11 @@ export class ModelEmbedder implements Embedder {
 
   constructor({ provider, apiKey, model = embedProviders[provider].model, baseAddress, world }: EmbedderOptions) {
     const address = embedAddress(provider, baseAddress);
-    const { floor, prefixes } = traitsOf(model);
+    const { floor, prefixes } = findTraits(model);
     this.provider = provider;
     this.model = model;
     this.name = `${provider}/${model}`;
-    this.endpointHost = hostOf(address);
+    this.endpointHost = parseHost(address);
     this.floor = floor;
     this.#world = world;
     this.#prefixes = prefixes;
@@ -111,7 +111,7 @@ export class ModelEmbedder implements Embedder {
 
   async embed(texts: readonly string[], use: EmbedUse, deadlineMs: number): Promise<EmbedAnswer> {
     const prefix = this.#prefixes[use];
-    const batches = batchesOf(prefix === "" ? texts : texts.map((text) => prefix + text));
+    const batches = splitIntoBatches(prefix === "" ? texts : texts.map((text) => prefix + text));
     const gathering: Gathering = {
       vectors: texts.map(() => undefined),
       use,
@@ -155,7 +155,7 @@ export class ModelEmbedder implements Embedder {
       gathering.sentItems += batch.texts.length;
       gathering.sentBytes += batch.bytes;
       try {
-        await this.#settle(batch, gathering);
+        await this.#embedBatch(batch, gathering);
       } catch (error) {
         if (!(error instanceof ModelFailure)) throw error;
         gathering.failure ??= error.kind;
@@ -167,7 +167,7 @@ export class ModelEmbedder implements Embedder {
    * Asks for a batch, and for its halves when it is not taken: one text that a model does not take costs no other its
    * vector.
    */
-  async #settle(batch: Batch, gathering: Gathering): Promise<void> {
+  async #embedBatch(batch: Batch, gathering: Gathering): Promise<void> {
     try {
       const vectors = await this.#attempts(batch, gathering);
       vectors.forEach((vector, at) => (gathering.vectors[batch.start + at] = vector));
@@ -178,8 +178,8 @@ export class ModelEmbedder implements Embedder {
       const { length } = batch.texts;
       if (length === 1) return;
       const half = length >> 1;
-      await this.#settle({ ...batch, texts: batch.texts.slice(0, half) }, gathering);
-      await this.#settle({ ...batch, start: batch.start + half, texts: batch.texts.slice(half) }, gathering);
+      await this.#embedBatch({ ...batch, texts: batch.texts.slice(0, half) }, gathering);
+      await this.#embedBatch({ ...batch, start: batch.start + half, texts: batch.texts.slice(half) }, gathering);
     }
   }
 
@@ -228,7 +228,7 @@ export class ModelEmbedder implements Embedder {
 }
 
 /** The texts in their order, cut where a request would have too many or too long ones. */
-function batchesOf(texts: readonly string[]): readonly Batch[] {
+function splitIntoBatches(texts: readonly string[]): readonly Batch[] {
   const batches: { start: number; texts: string[]; bytes: number }[] = [];
   for (const [at, text] of texts.entries()) {
     const bytes = utf8Length(text);

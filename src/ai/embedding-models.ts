@@ -47,7 +47,7 @@ const known: readonly (readonly [RegExp, Partial<ModelTraits>])[] = [
 ];
 
 /** The traits of a model by the name that its server gives it. */
-export function traitsOf(model: string): ModelTraits {
+export function findTraits(model: string): ModelTraits {
   const name = model.replace(/^.*\//, "").replace(/:.*$/, "").toLowerCase();
   return { ...usual, ...known.find(([pattern]) => pattern.test(name))?.[1] };
 }

@@ -10,7 +10,7 @@ import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import type { EmbedProvider, EmbedUse } from "./embedding-models.ts";
-import { kindOfStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
+import { classifyStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
 
 export interface EmbeddingsClientOptions {
   readonly provider: EmbedProvider;
@@ -54,17 +54,17 @@ export class EmbeddingsClient {
         signal,
       });
     } catch (error) {
-      throw this.#failureOf(error);
+      throw this.#toModelFailure(error);
     }
-    return vectorsOf(answer, texts.length);
+    return parseVectors(answer, texts.length);
   }
 
-  #failureOf(error: unknown): ModelFailure {
+  #toModelFailure(error: unknown): ModelFailure {
     const cause = error instanceof Error && error.cause instanceof ModelFailure ? error.cause : error;
     if (cause instanceof ModelFailure) return cause;
     if (error instanceof OpenAI.APIError && typeof error.status === "number") {
       const header = (error.headers as Headers | undefined)?.get("retry-after");
-      return new ModelFailure(kindOfStatus(error.status), retryAfterMs(header, this.#options.world.nowMs()));
+      return new ModelFailure(classifyStatus(error.status), retryAfterMs(header, this.#options.world.nowMs()));
     }
     // A body that is no JSON; all else did not come through.
     return new ModelFailure(error instanceof SyntaxError ? "unusable" : "unavailable");
@@ -72,7 +72,7 @@ export class EmbeddingsClient {
 }
 
 /** The vectors of an answer, by the index that each states. */
-function vectorsOf(answer: unknown, count: number): (Float32Array | undefined)[] {
+function parseVectors(answer: unknown, count: number): (Float32Array | undefined)[] {
   const items = isMembers(answer) && Array.isArray(answer["data"]) ? (answer["data"] as unknown[]) : [];
   if (items.length !== count) throw new ModelFailure("unusable");
   const vectors: (Float32Array | undefined)[] = items.map(() => undefined);
@@ -80,7 +80,7 @@ function vectorsOf(answer: unknown, count: number): (Float32Array | undefined)[]
   let dimension: number | undefined;
   for (const [at, item] of items.entries()) {
     const index = isMembers(item) ? (item["index"] ?? at) : undefined;
-    const vector = isMembers(item) ? vectorOf(item["embedding"]) : undefined;
+    const vector = isMembers(item) ? parseVector(item["embedding"]) : undefined;
     if (vector === undefined || typeof index !== "number" || !(index in vectors) || seen.has(index))
       throw new ModelFailure("unusable");
     if (vector.length !== (dimension ??= vector.length)) throw new ModelFailure("unusable");
@@ -94,7 +94,7 @@ function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function vectorOf(value: unknown): Float32Array | undefined {
+function parseVector(value: unknown): Float32Array | undefined {
   if (!Array.isArray(value) || value.length === 0 || value.length > limits.vectorDimensionMax) return undefined;
   if (!value.every((number) => typeof number === "number")) return undefined;
   const vector = Float32Array.from(value as number[]);

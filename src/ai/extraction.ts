@@ -19,7 +19,7 @@ export interface SpokenTurn {
 export interface Proposal {
   readonly type: string;
   readonly summary: string;
-  /** In the one spelling of `topicKeyOf`. */
+  /** In the one spelling of `normalizeTopicKey`. */
   readonly topicKey: string | undefined;
   readonly keywords: string | undefined;
   /** What the summary leaves out. */
@@ -95,11 +95,11 @@ export function prepareExtraction(turns: readonly SpokenTurn[]): AssistantTask<P
 function readProposals(value: unknown, turnCount: number): Proposals | undefined {
   const { memories } = (value ?? {}) as { readonly memories?: unknown };
   if (!Array.isArray(memories)) return undefined;
-  const proposals = memories.flatMap((memory: unknown) => proposalOf(memory, turnCount) ?? []);
+  const proposals = memories.flatMap((memory: unknown) => parseProposal(memory, turnCount) ?? []);
   return { proposals, misfits: memories.length - proposals.length };
 }
 
-function proposalOf(value: unknown, turnCount: number): Proposal | undefined {
+function parseProposal(value: unknown, turnCount: number): Proposal | undefined {
   const {
     type,
     summary,
@@ -118,14 +118,14 @@ function proposalOf(value: unknown, turnCount: number): Proposal | undefined {
   return {
     type,
     summary: summary.trim(),
-    topicKey: typeof topic === "string" ? topicKeyOf(topic) : undefined,
-    keywords: textOf(keywords),
-    detail: textOf(detail),
+    topicKey: typeof topic === "string" ? normalizeTopicKey(topic) : undefined,
+    keywords: toText(keywords),
+    detail: toText(detail),
     turns: [...new Set(places)],
   };
 }
 
-function textOf(value: unknown): string | undefined {
+function toText(value: unknown): string | undefined {
   const text = typeof value === "string" ? value.trim() : "";
   return text === "" ? undefined : text;
 }
@@ -134,11 +134,11 @@ function textOf(value: unknown): string | undefined {
  * One spelling for one topic, so that a later memory supersedes the earlier one: `User / home_city` and `user.homeCity`
  * are both `user.home.city`. Undefined when no letter or digit is left.
  */
-export function topicKeyOf(text: string): string | undefined {
+export function normalizeTopicKey(text: string): string | undefined {
   const parts = text
     .normalize("NFKC")
     .replace(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})/gu, ".")
     .toLowerCase()
     .split(/[^\p{L}\p{M}\p{N}]+/u);
-  return textOf(parts.filter((part) => part !== "").join("."));
+  return toText(parts.filter((part) => part !== "").join("."));
 }

@@ -37,7 +37,7 @@ function bareHost(host: string): string {
 }
 
 /** The host of an address as texts name it, without its port. */
-export function hostOf(baseAddress: string): string {
+export function parseHost(baseAddress: string): string {
   return new URL(baseAddress).hostname;
 }
 

@@ -31,7 +31,7 @@ export class ModelFailure extends Error {
 }
 
 /** What an HTTP status of a provider means. */
-export function kindOfStatus(status: number): ModelFailureKind {
+export function classifyStatus(status: number): ModelFailureKind {
   if (status === 408 || status === 409 || status === 429 || status >= 500) return "unavailable";
   return status === 400 || status === 413 || status === 422 ? "rejected" : "refused";
 }

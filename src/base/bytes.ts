@@ -4,7 +4,7 @@ const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
 
 /** The text, or undefined when the bytes are not UTF-8. */
-export function utf8Of(bytes: Uint8Array): string | undefined {
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return strictUtf8.decode(bytes);
   } catch {
@@ -12,7 +12,7 @@ export function utf8Of(bytes: Uint8Array): string | undefined {
   }
 }
 
-export function bytesOf(text: string): Uint8Array {
+export function encodeUtf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 

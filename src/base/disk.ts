@@ -42,7 +42,7 @@ const faults: readonly (readonly [code: string, words: string])[] = [
 ];
 
 /** What the error says of the disk; undefined when it is about something else. */
-export function diskFaultOf(error: unknown): string | undefined {
+export function describeDiskFault(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string"
     ? faults.find(([start]) => code === start || code.startsWith(`${start}_`))?.[1]

@@ -106,7 +106,7 @@ export class FairTurns {
       if (tenant.deficit <= 0) tenant.deficit += limits.turnQuantumMs;
       this.#known.set(name, tenant);
     }
-    this.#forget();
+    this.#evictIdle();
     return undefined;
   }
 
@@ -125,7 +125,7 @@ export class FairTurns {
   }
 
   /** Nobody has an act: those who were here longest ago are forgotten when there are too many. */
-  #forget(): void {
+  #evictIdle(): void {
     for (const list of [this.#fresh, this.#known]) {
       for (const name of list.keys()) {
         if (this.#fresh.size + this.#known.size <= limits.turnTenantsIdleMax) return;

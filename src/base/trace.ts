@@ -19,7 +19,7 @@ const header = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{
 const sampledFlag = 1;
 
 /** Reads a `traceparent` header; undefined when there is none or it is malformed. */
-export function traceOf(traceparent: string | undefined): Trace | undefined {
+export function parseTraceparent(traceparent: string | undefined): Trace | undefined {
   const [, version, traceId, spanId, flags, more] = (traceparent !== undefined && header.exec(traceparent)) || [];
   // Only versions to come may say more than this.
   if (traceId === undefined || spanId === undefined || flags === undefined || (version === "00" && more !== undefined))
@@ -28,21 +28,21 @@ export function traceOf(traceparent: string | undefined): Trace | undefined {
 }
 
 /** The trace as a `traceparent` header. */
-export function traceparentOf({ traceId, spanId, sampled }: Trace): string {
+export function formatTraceparent({ traceId, spanId, sampled }: Trace): string {
   return `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
 }
 
 /** A new trace id: unpredictable, and never all zeros but by a chance of one in 2^128. */
 export function newTraceId(world: Pick<World, "randomBytes">): string {
-  return hexOf(world.randomBytes(16));
+  return toHex(world.randomBytes(16));
 }
 
 /** A new span id. */
 export function newSpanId(world: Pick<World, "randomBytes">): string {
-  return hexOf(world.randomBytes(8));
+  return toHex(world.randomBytes(8));
 }
 
-function hexOf(bytes: Uint8Array): string {
+function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
@@ -73,7 +73,7 @@ export class RequestTrace implements Trace {
   }
 
   get #trace(): Trace {
-    this.#found ??= traceOf(this.#traceparent) ?? {
+    this.#found ??= parseTraceparent(this.#traceparent) ?? {
       traceId: newTraceId(this.#world),
       spanId: newSpanId(this.#world),
       sampled: false,

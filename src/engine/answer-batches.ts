@@ -5,7 +5,7 @@
  * not know: what was asked.
  */
 import type { World } from "../base/world.ts";
-import { failureOf, needsOperator } from "./api/failures.ts";
+import { toFailureAnswer, needsOperator } from "./api/failures.ts";
 import type { EngineAnswer, FromEngine } from "./api/protocol.ts";
 
 /** Collects answers until they are sent. */
@@ -46,7 +46,7 @@ export class AnswerBatches {
   fail(id: number, error: unknown, txid: number | undefined): void {
     if (needsOperator(error))
       this.#send({ kind: "event", level: "warn", message: `stored data cannot be used: ${error.message}`, uuid: "" });
-    this.answer({ id, txid, ...failureOf(error) });
+    this.answer({ id, txid, ...toFailureAnswer(error) });
   }
 
   /** Sends what there is. */

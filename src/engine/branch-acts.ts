@@ -10,10 +10,10 @@ import { branchesWithLogs } from "./local/files.ts";
 import type { Database } from "./database/database.ts";
 import type { Branches, BranchParts } from "./branches/branches.ts";
 import { Fenced } from "./history/manifest-writer.ts";
-import { isWritten, nameOfBranch } from "./history/catalogs.ts";
+import { isWritten, findBranchName } from "./history/catalogs.ts";
 import { TurnedAway } from "./api/engine-port.ts";
 import {
-  laneOf,
+  computeLane,
   type Answer,
   type BranchAct,
   type BranchResults,
@@ -81,24 +81,24 @@ export class BranchActs {
   ): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { branches, parts } = this.#options;
     await this.#prove(database);
-    const refusal = database.refusalOfMinTxid(minTxid);
+    const refusal = database.findMinTxidRefusal(minTxid);
     if (refusal) throw refusal;
     switch (act.act) {
       case "list":
-        return answerOf(
+        return buildAnswer(
           database,
           await branches.list(target.uuid, ({ id, name }) => this.#openTxid(target.uuid, id, name)),
         );
       case "fork":
-        return answerOf(database, await this.#fork(database, target, act));
+        return buildAnswer(database, await this.#fork(database, target, act));
       case "checkpoint":
-        return answerOf(database, await branches.name(await shipped(database), act.name));
+        return buildAnswer(database, await branches.name(await shipped(database), act.name));
       case "checkpoints":
-        return answerOf(database, await branches.names(database.opened.manifest));
+        return buildAnswer(database, await branches.names(database.opened.manifest));
       case "forget-checkpoint":
-        await branches.forget(await shipped(database), act.name);
+        await branches.deleteCheckpoint(await shipped(database), act.name);
         this.#options.leftBehind(target.uuid);
-        return answerOf(database, undefined);
+        return buildAnswer(database, undefined);
       case "erase":
         return eraseTarget(database, act, (await parts.catalogs.get(target.uuid))?.branches ?? [], deadlineMs);
     }
@@ -148,16 +148,16 @@ export class BranchActs {
   async settle(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
     const catalog = await parts.catalogs.get(uuid);
-    await this.#retireGone(uuid, catalog);
+    await this.#removeGoneBranches(uuid, catalog);
     for (const { id, ttlAtMs } of catalog?.branches ?? [])
       if (ttlAtMs !== undefined) due.note({ uuid, branchId: id, atMs: ttlAtMs });
     leftBehind(uuid);
   }
 
   /** Closes what is open of branches that the catalog does not name: their deletion was asked for, and came late. */
-  async #retireGone(uuid: string, catalog: Catalog | undefined): Promise<void> {
+  async #removeGoneBranches(uuid: string, catalog: Catalog | undefined): Promise<void> {
     if (!isWritten(catalog) || catalog.deletedAtMs !== undefined) return;
-    await this.#options.registry.retireOthers(uuid, new Set(catalog.branches.map(({ id }) => id)));
+    await this.#options.registry.removeOtherBranches(uuid, new Set(catalog.branches.map(({ id }) => id)));
   }
 
   /**
@@ -166,7 +166,7 @@ export class BranchActs {
   async groom(uuid: string): Promise<void> {
     const { registry, compactor, parts } = this.#options;
     await this.#options.expired.remove(uuid);
-    await this.#retireGone(uuid, await parts.catalogs.get(uuid));
+    await this.#removeGoneBranches(uuid, await parts.catalogs.get(uuid));
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned)
         compactor.trim(database.opened.manifest);
@@ -180,7 +180,7 @@ export class BranchActs {
   async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<boolean> {
     let again = false;
     for (const { uuid, branchId } of branchesWithLogs(options.databasesDirectory)) {
-      if (laneOf(uuid, options.lanes) !== options.lane) continue;
+      if (computeLane(uuid, options.lanes) !== options.lane) continue;
       try {
         await this.#openById(uuid, branchId);
       } catch (error) {
@@ -195,7 +195,7 @@ export class BranchActs {
 
   async #openById(uuid: string, branchId: string): Promise<void> {
     const catalog = await this.#options.parts.catalogs.get(uuid);
-    const name = nameOfBranch(catalog, uuid, branchId);
+    const name = findBranchName(catalog, uuid, branchId);
     if (name !== undefined && catalog?.deletedAtMs === undefined)
       await this.#options.registry.use({ uuid, branch: name }, Infinity);
   }
@@ -222,10 +222,10 @@ export class BranchActs {
   async #delete(target: Target, name: string, deadlineMs: number): Promise<Answer<undefined>> {
     const { registry, branches, leftBehind } = this.#options;
     const { id } = await branches.remove(target.uuid, name);
-    await registry.retire({ uuid: target.uuid, branch: name }, id);
+    await registry.removeDeletedBranch({ uuid: target.uuid, branch: name }, id);
     leftBehind(target.uuid);
     if (target.branch === name) return { value: undefined, txid: 0, durableTxid: 0 };
-    return answerOf(await registry.use(target, deadlineMs), undefined);
+    return buildAnswer(await registry.use(target, deadlineMs), undefined);
   }
 
   async #rewind(target: Target, to: string, deadlineMs: number): Promise<Answer<BranchResults["rewind"]>> {
@@ -259,6 +259,6 @@ async function telling<Value>(database: Database, act: () => Promise<Value>): Pr
   }
 }
 
-function answerOf<Value>(database: Database, value: Value): Answer<Value> {
+function buildAnswer<Value>(database: Database, value: Value): Answer<Value> {
   return { value, txid: database.safeTxid, durableTxid: database.durableTxid };
 }

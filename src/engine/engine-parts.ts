@@ -41,7 +41,7 @@ import type { ShippingParts } from "./shipping/shipper.ts";
 import type { SqlWriter } from "./sql/sql-write.ts";
 import { Sweeper } from "./maintenance/sweeper.ts";
 import { OwnershipTransfer } from "./pool/ownership-transfer.ts";
-import { tenantOf } from "./api/tenants.ts";
+import { getTenant } from "./api/tenants.ts";
 import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
@@ -71,7 +71,7 @@ export class EngineParts {
   readonly #given: EngineSurroundings;
   readonly #events = new EngineEvents();
   /** Uuids of databases that were deleted by way of this thread. */
-  readonly #dropped = new LruMap<string, true>(limits.droppedRememberedMax);
+  readonly #deleted = new LruMap<string, true>(limits.droppedRememberedMax);
   readonly #maker: SegmentMaker;
   readonly #records: CopyRecords;
   readonly #collector: GarbageCollector;
@@ -128,14 +128,14 @@ export class EngineParts {
     this.catalogs = this.#openCatalogs();
     this.leaseState = new LeaseState(world, !options.coordinated);
     this.retentions = new Retentions(options.pitrMs);
-    this.#branchParts = this.#partsOfBranches();
+    this.#branchParts = this.#buildBranchParts();
     this.branches = new Branches(this.#branchParts);
     this.#records = new CopyRecords(store, world);
     this.copies = this.#openCopies();
     this.due = new ExpiryIndexWriter({
       store,
       world,
-      nameOf: (uuid) => this.retentions.nameOf(uuid),
+      findName: (uuid) => this.retentions.findName(uuid),
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
@@ -144,7 +144,7 @@ export class EngineParts {
       engine: options,
       world,
       catalogs: this.catalogs,
-      dropped: this.#dropped,
+      deleted: this.#deleted,
       opener: this.opener,
       events: this.#databaseEvents(),
     });
@@ -170,15 +170,15 @@ export class EngineParts {
     this.#events.attach({ closing: (database) => sweeper.closing(database) });
     this.#events.attach({
       fenced: (uuid) => {
-        const leaseEpoch = options.coordinated ? ownership.forfeit(uuid) : undefined;
+        const leaseEpoch = options.coordinated ? ownership.releaseLease(uuid) : undefined;
         if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
       },
     });
   }
 
   /** Whose the database is, where the thread's time is shared out. */
-  tenantOf(uuid: string): string {
-    return tenantOf({ uuid, database: this.retentions.nameOf(uuid) });
+  getTenant(uuid: string): string {
+    return getTenant({ uuid, database: this.retentions.findName(uuid) });
   }
 
   readonly #notice = (message: string, uuid: string): void =>
@@ -186,10 +186,10 @@ export class EngineParts {
 
   readonly #bytesPut = (bytes: number): void => void (this.counts.bytesPut += bytes);
 
-  readonly #isHeld = (uuid: string): boolean => this.leaseState.leaseEpochOf(uuid) !== undefined;
+  readonly #isHeld = (uuid: string): boolean => this.leaseState.getLeaseEpoch(uuid) !== undefined;
 
   readonly #isDeleted = async (uuid: string): Promise<boolean> =>
-    this.#dropped.has(uuid) || wasDeleted(this.#given.store, uuid);
+    this.#deleted.has(uuid) || wasDeleted(this.#given.store, uuid);
 
   readonly #source: BranchParts["source"] = (uuid) => {
     const { store, press, disk } = this.#given;
@@ -207,7 +207,7 @@ export class EngineParts {
     });
   }
 
-  #partsOfBranches(): BranchParts {
+  #buildBranchParts(): BranchParts {
     const { world, options } = this.#given;
     const { catalogs, leaseState, retentions } = this;
     const isCertain = (uuid: string): boolean => this.#isHeld(uuid) && leaseState.isLive;
@@ -268,8 +268,8 @@ export class EngineParts {
       source: this.#source,
       sql,
       slices,
-      turn: (uuid, act) => this.turns.take(this.tenantOf(uuid), act),
-      retentionOf: (uuid) => this.retentions.of(uuid),
+      turn: (uuid, act) => this.turns.take(this.getTenant(uuid), act),
+      findRetention: (uuid) => this.retentions.of(uuid),
       manifestLanded: (uuid, bytes) => {
         this.counts.manifestPuts++;
         this.#bytesPut(bytes);

@@ -4,7 +4,7 @@
  * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline
  * on the caller's thread in a simulation. Must not know which.
  */
-import { codeOf, ServiceError } from "../base/faults/errors.ts";
+import { getErrorCode, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Slices } from "../sqlite/slices.ts";
@@ -16,9 +16,9 @@ import { TurnedAway } from "./api/engine-port.ts";
 import { countFiles } from "./local/files.ts";
 import type { SeenManifests } from "./local/seen-manifests.ts";
 import { Housekeeping } from "./housekeeping.ts";
-import { backlogsOf, type EngineState, type EngineCounters } from "./api/measures.ts";
+import { sumBacklogs, type EngineState, type EngineCounters } from "./api/measures.ts";
 import { Pins } from "./pool/pins.ts";
-import type { EngineCall, EngineOptions, FromEngine, Settle, ToEngine, Work } from "./api/protocol.ts";
+import type { EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
 
 /**
  * Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody
@@ -80,7 +80,7 @@ export class Engine {
     for (const call of calls) {
       this.#parts.retentions.note(call.target);
       const begin = (): void => this.#begin(call, nowMs + call.budgetMs);
-      if (isWorkOfTenant(call.work)) this.#parts.turns.take(this.#parts.tenantOf(call.target.uuid), begin);
+      if (isWorkOfTenant(call.work)) this.#parts.turns.take(this.#parts.getTenant(call.target.uuid), begin);
       else begin();
     }
   }
@@ -97,7 +97,7 @@ export class Engine {
     opener.quarantine.recount();
     return {
       counters: this.counters,
-      backlogs: backlogsOf(registry.databases()),
+      backlogs: sumBacklogs(registry.databases()),
       packs: compactor.packs,
       rebases: compactor.rebases,
       compactionsOwed: compactor.owed,
@@ -144,13 +144,13 @@ export class Engine {
     const { target, work } = call;
     switch (work.kind) {
       case "hold":
-        return this.#settles(call, this.#parts.ownership.hold(target.uuid, work.leaseEpoch));
+        return this.#answerAfter(call, this.#parts.ownership.hold(target.uuid, work.leaseEpoch));
       case "let-go":
-        return this.#settles(call, this.#parts.ownership.letGo(target.uuid));
+        return this.#answerAfter(call, this.#parts.ownership.releaseDatabase(target.uuid));
       case "drop":
-        return this.#settles(call, this.#drop(target.uuid));
+        return this.#answerAfter(call, this.#deleteTarget(target.uuid));
       case "purge-copies":
-        return this.#settles(call, this.#purgeCopies(target.uuid));
+        return this.#answerAfter(call, this.#removeCopies(target.uuid));
       case "branch":
         if (!this.#mayServe(call)) return this.#answers.fail(call.id, new TurnedAway("unheld"), undefined);
         this.#parts.acts.run(target, work.act, call.minTxid, deadlineMs).then(
@@ -164,7 +164,7 @@ export class Engine {
   }
 
   /** Answers the call, which speaks of no state, when the act is over. */
-  #settles({ id }: EngineCall, act: Promise<boolean | void>): void {
+  #answerAfter({ id }: EngineCall, act: Promise<boolean | void>): void {
     act.then(
       (value) => this.#answers.answer({ id, txid: undefined, value }),
       (error: unknown) => this.#answers.fail(id, error, undefined),
@@ -174,7 +174,7 @@ export class Engine {
   /** Whether the call may be answered here at all: what needs the database's lease, only while this node holds it. */
   #mayServe({ target, work, consistency }: EngineCall): boolean {
     const isRead = work.kind === "read" || work.kind === "pin";
-    return (isRead && consistency !== "primary") || this.#parts.leaseState.leaseEpochOf(target.uuid) !== undefined;
+    return (isRead && consistency !== "primary") || this.#parts.leaseState.getLeaseEpoch(target.uuid) !== undefined;
   }
 
   /**
@@ -184,7 +184,7 @@ export class Engine {
   #reach(call: EngineCall, deadlineMs: number): void {
     const { id, target, minTxid, consistency } = call;
     if (!this.#mayServe(call)) return this.#answers.fail(id, new TurnedAway("unheld"), undefined);
-    const isHeld = this.#parts.leaseState.leaseEpochOf(target.uuid) !== undefined;
+    const isHeld = this.#parts.leaseState.getLeaseEpoch(target.uuid) !== undefined;
     const database = isHeld ? this.#parts.registry.current(target) : undefined;
     if (database) return this.#run(call, database, deadlineMs);
     const reached = isHeld
@@ -207,7 +207,7 @@ export class Engine {
         this.#send({
           kind: "event",
           level: "warn",
-          message: `logs of an earlier run were not looked at (${codeOf(error)})`,
+          message: `logs of an earlier run were not looked at (${getErrorCode(error)})`,
           uuid: "",
         }),
     );
@@ -217,7 +217,7 @@ export class Engine {
    * This thread opens the database no more; then nobody does, as the catalog says so; and whoever writes it and has not
    * heard of it meets the fence with the next thing he ships, and reads the catalog.
    */
-  async #drop(uuid: string): Promise<void> {
+  async #deleteTarget(uuid: string): Promise<void> {
     const { chores, registry, catalogs, branches, copies } = this.#parts;
     const { databasesDirectory, coordinated } = this.#options;
     if (!chores.mayPurge)
@@ -225,7 +225,7 @@ export class Engine {
         retryAfterSecs: 60,
       });
     const files = countFiles(databasesDirectory, uuid);
-    await registry.drop(uuid);
+    await registry.closeAndRemove(uuid);
     await catalogs.fresh(uuid);
     // Without other nodes, what nobody has written nobody will.
     await catalogs.update(uuid, ({ seq, deletedAtMs }) =>
@@ -245,7 +245,7 @@ export class Engine {
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
     const isKnownLost =
       refusal.code !== "invalid_request" &&
-      (database.claimed || this.#parts.leaseState.leaseEpochOf(database.opened.uuid) === undefined);
+      (database.claimed || this.#parts.leaseState.getLeaseEpoch(database.opened.uuid) === undefined);
     const isOurs = !this.#options.coordinated || isKnownLost;
     try {
       if (!isOurs) await database.prove();
@@ -256,17 +256,17 @@ export class Engine {
   }
 
   /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
-  async #purgeCopies(uuid: string): Promise<boolean> {
-    if (this.#parts.leaseState.leaseEpochOf(uuid) !== undefined) return false;
-    await this.#parts.erasureRunner.purgeCopies(uuid);
+  async #removeCopies(uuid: string): Promise<boolean> {
+    if (this.#parts.leaseState.getLeaseEpoch(uuid) !== undefined) return false;
+    await this.#parts.erasureRunner.removeCopies(uuid);
     return true;
   }
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
     const { id, work } = call;
-    const refusal = database.refusalOfMinTxid(call.minTxid);
+    const refusal = database.findMinTxidRefusal(call.minTxid);
     if (refusal) return void this.#refuseSurely(id, refusal, database);
-    const settle = this.#settle(id, database);
+    const completion = this.#buildCompletion(id, database);
     switch (work.kind) {
       case "write":
         return database.write({
@@ -274,17 +274,17 @@ export class Engine {
           bytes: work.bytes,
           deadlineMs,
           durable: call.durable,
-          settle,
+          completion,
         });
       case "sql":
-        return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
+        return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, completion });
       case "read":
-        return database.read(work.command, work.input, settle, call.consistency === "primary");
+        return database.read(work.command, work.input, completion, call.consistency === "primary");
       case "sync":
-        return database.sync(settle);
+        return database.sync(completion);
       case "pin": {
         const value = this.#pins.pin(id, database, call.consistency === "primary");
-        return settle.done({ txid: database.safeTxid, value });
+        return completion.done({ txid: database.safeTxid, value });
       }
       default:
         // The others were taken care of before a database was looked up.
@@ -292,7 +292,7 @@ export class Engine {
     }
   }
 
-  #settle(id: number, database: Database): Settle {
+  #buildCompletion(id: number, database: Database): Completion {
     return {
       done: ({ txid, value }) => this.#answers.answer({ id, txid, durableTxid: database.durableTxid, value }),
       failed: (error, txid) => this.#answers.fail(id, error, txid),
@@ -300,7 +300,7 @@ export class Engine {
   }
 
   #unpin(id: number, { token, seenTxid }: Extract<Work, { kind: "unpin" }>): void {
-    if (this.#pins.unpin(token, seenTxid, (database) => this.#settle(id, database))) return;
+    if (this.#pins.unpin(token, seenTxid, (database) => this.#buildCompletion(id, database))) return;
     this.#answers.fail(
       id,
       new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }),

@@ -14,7 +14,7 @@ import { inlineFsyncDisk } from "./database/inline-fsync.ts";
 import { segmentWorker } from "./threads/thread-spawner.ts";
 import { ThreadProbe } from "./api/measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./api/protocol.ts";
-import { slicesOf } from "../sqlite/slices.ts";
+import { attachSlices } from "../sqlite/slices.ts";
 import { RemoteSql } from "./processes/remote-sql.ts";
 import { ThreadedMaker } from "./segments/threaded-maker.ts";
 
@@ -46,7 +46,7 @@ const engine: Engine = new Engine({
   press: threadedPress,
   maker,
   sql,
-  slices: slicesOf(options.lane),
+  slices: attachSlices(options.lane),
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });

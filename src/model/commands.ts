@@ -6,13 +6,13 @@
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
 import { nextDue } from "./next-expiry.ts";
-import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
+import { eraseMemories, heldMemories, deleteErasureNotes } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
-import { forget, getMemory, ingest, sweepMemories } from "./memory/memory.ts";
-import { forgetMemories, listMemories } from "./memory/memory-list.ts";
+import { deleteMemory, getMemory, ingest, sweepMemories } from "./memory/memory.ts";
+import { deleteMemories, listMemories } from "./memory/memory-list.ts";
 import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory/memory-aging.ts";
-import { retire } from "./memory/memory-vectors.ts";
+import { removeOutdatedSpaces } from "./memory/memory-vectors.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
@@ -61,12 +61,12 @@ function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = 
 
 export const writeCommands = {
   "memory.ingest": ingest,
-  "memory.forget": forget,
-  "memory.forget_many": forgetMemories,
+  "memory.forget": deleteMemory,
+  "memory.forget_many": deleteMemories,
   "memory.erase": eraseMemories,
-  "erasure.settled": settleErasure,
+  "erasure.settled": deleteErasureNotes,
   "embedding.fill": fillIn,
-  "embedding.retire": retire,
+  "embedding.retire": removeOutdatedSpaces,
   "session.end": endSession,
   "turn.append": appendTurn,
   "kv.put": kvPut,

@@ -7,7 +7,7 @@
  */
 import { limits } from "../base/limits/limits.ts";
 import { readContent, textLeaves } from "./core/content.ts";
-import { embed, embeddedSpace, isForeign, makerOf, type EmbeddedKind, type Maker } from "./memory/memory-vectors.ts";
+import { embed, embeddedSpace, isForeign, findMaker, type EmbeddedKind, type Maker } from "./memory/memory-vectors.ts";
 import type { Tx, View } from "./core/transaction.ts";
 
 /** Cuts a text to what is embedded, never within a letter. */
@@ -18,15 +18,15 @@ function cutText(text: string): string {
 
 /** What is embedded of a memory: its summary and the texts of its content. */
 export function memoryText({ summary, content }: { readonly summary: string; readonly content: string }): string {
-  return cutText([summary, ...textsOf(content)].join("\n"));
+  return cutText([summary, ...listTexts(content)].join("\n"));
 }
 
 /** What is embedded of a turn: the texts of its content; empty when it has none. */
 export function turnText({ content }: { readonly content: string }): string {
-  return cutText(textsOf(content).join("\n"));
+  return cutText(listTexts(content).join("\n"));
 }
 
-function textsOf(content: string): readonly string[] {
+function listTexts(content: string): readonly string[] {
   return textLeaves(readContent("content", content).value, limits.embedTextBytesMax);
 }
 
@@ -39,11 +39,11 @@ export interface SpaceState {
 }
 
 export function spaceStates(view: View): Readonly<Record<EmbeddedKind, SpaceState>> {
-  const stateOf = (kind: EmbeddedKind): SpaceState => {
+  const readSpaceState = (kind: EmbeddedKind): SpaceState => {
     const space = embeddedSpace(view, kind);
-    return { exists: space !== undefined, embeddedBy: space && makerOf(view, space)?.name };
+    return { exists: space !== undefined, embeddedBy: space && findMaker(view, space)?.name };
   };
-  return { memory: stateOf("memory"), turn: stateOf("turn") };
+  return { memory: readSpaceState("memory"), turn: readSpaceState("turn") };
 }
 
 /** Something without a vector. The time tells whether a row is still the same one when its vector comes. */

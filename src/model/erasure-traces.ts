@@ -8,10 +8,10 @@
  * none: it goes with the history that held it, like everything else, and only is not looked for.
  */
 import { assert } from "../base/faults/assert.ts";
-import { bytesOf } from "../base/bytes.ts";
+import { encodeUtf8 } from "../base/bytes.ts";
 import { limits } from "../base/limits/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
-import { traceOf, windowBytes } from "../format/erasure/traces.ts";
+import { computeTrace, windowBytes } from "../format/erasure/traces.ts";
 import { metadataStart } from "./docs/memory-metadata.ts";
 import type { View } from "./core/transaction.ts";
 
@@ -66,7 +66,7 @@ function varint(value: number): Uint8Array {
 /**
  * The beginning of a record of these values. A header of ours is shorter than 127 bytes, so that its length takes one.
  */
-function recordOf(...values: readonly Stored[]): Buffer {
+function encodeRecord(...values: readonly Stored[]): Buffer {
   const types = Buffer.concat(values.map(({ serialType }) => varint(serialType)));
   return Buffer.concat([varint(types.length + 1), types, ...values.map(({ bytes }) => bytes)]);
 }
@@ -87,12 +87,12 @@ export class ErasedWindows {
 
   /** The memory, while it is still there. */
   addMemory({ row, id, type }: ErasedRow): void {
-    const start = Buffer.concat([bytesOf(id), bytesOf(type)]);
+    const start = Buffer.concat([encodeUtf8(id), encodeUtf8(type)]);
     assert(start.length >= windowBytes, "an id and a type fill a window");
     this.#rows.push(start.subarray(0, windowBytes));
     // Its entry in the index of ids, by its end: what it has superseded stands in an index under the same id, and
     // differs by the row only.
-    this.#more.push(recordOf(text(bytesOf(id)), integer(row)).subarray(-windowBytes));
+    this.#more.push(encodeRecord(text(encodeUtf8(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
     this.#addVector("memory", row);
@@ -118,12 +118,13 @@ export class ErasedWindows {
     }[];
     const alike = this.#turnsAlike(sessionId);
     for (const turn of turns) {
-      const fields = [nothing, text(bytesOf(sessionId)), integer(turn.seq), integer(turn.createdAt)];
+      const fields = [nothing, text(encodeUtf8(sessionId)), integer(turn.seq), integer(turn.createdAt)];
       const rest = [text(turn.role, turn.roleBytes), text(turn.content, turn.contentBytes)];
-      const record = recordOf(...fields, ...rest);
+      const record = encodeRecord(...fields, ...rest);
       // It ends with the time, at which no other turn of the session with this number was said, or begins the record.
       const timeEnds = record[0]! + fields.reduce((sum, { bytes }) => sum + bytes.length, 0);
-      if (!alike.has(placeOf(turn))) this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
+      if (!alike.has(formatPlace(turn)))
+        this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
       this.#addVector("turn", turn.row);
     }
   }
@@ -133,7 +134,7 @@ export class ErasedWindows {
    * stays.
    */
   #turnsAlike(sessionId: string): ReadonlySet<string> {
-    const end = bytesOf(sessionId).slice(-sessionEndBytes);
+    const end = encodeUtf8(sessionId).slice(-sessionEndBytes);
     const turns = this.#view.connection.all<TurnPlace>(
       `SELECT t.seq, t.created_at AS createdAt
        FROM (SELECT DISTINCT session_id FROM __service_turn WHERE session_id <> ? AND
@@ -143,7 +144,7 @@ export class ErasedWindows {
       -end.length,
       end,
     );
-    return new Set(turns.map(placeOf));
+    return new Set(turns.map(formatPlace));
   }
 
   /** The traces, at most as many as are kept: call when the rows are gone. */
@@ -152,7 +153,7 @@ export class ErasedWindows {
     this.#leaveOutShared();
     const rows = thinned(this.#rows, limits.erasureTraceWindowsMax);
     const others = thinned([...this.#more, ...this.#within], limits.erasureTraceWindowsMax - rows.length);
-    const windows = new Uint8Array(Buffer.concat([...rows, ...others].map((window) => traceOf(key, window))));
+    const windows = new Uint8Array(Buffer.concat([...rows, ...others].map((window) => computeTrace(key, window))));
     return { key, windows, windowsTotal };
   }
 
@@ -189,10 +190,10 @@ export class ErasedWindows {
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
     // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
     if (keptBytes > limits.erasureComparedBytesMax) return;
-    const nameOf = (window: Uint8Array): string =>
+    const encodeWindow = (window: Uint8Array): string =>
       Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
-    const own = new Map(this.#within.map((window) => [nameOf(window), window]));
-    for (const window of vectorWindows(this.#view)) own.delete(nameOf(window));
+    const own = new Map(this.#within.map((window) => [encodeWindow(window), window]));
+    for (const window of vectorWindows(this.#view)) own.delete(encodeWindow(window));
     this.#within = [...own.values()];
   }
 }
@@ -203,7 +204,7 @@ interface TurnPlace {
   readonly createdAt: number;
 }
 
-function placeOf({ seq, createdAt }: TurnPlace): string {
+function formatPlace({ seq, createdAt }: TurnPlace): string {
   return `${seq} ${createdAt}`;
 }
 
@@ -214,7 +215,7 @@ interface VectorRow {
 }
 
 function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
-  return recordOf(nothing, integer(space), integer(owner), blob(embedding));
+  return encodeRecord(nothing, integer(space), integer(owner), blob(embedding));
 }
 
 /**

@@ -52,7 +52,7 @@ export function eraseMemories(
   const { couponId, target, traceKey } = input;
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
-  const rows = rowsOf(tx, target);
+  const rows = selectRows(tx, target);
   if (target.kind !== "session" && rows.length === 0)
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
   if (rows.length > limits.erasureMemoriesMax)
@@ -74,13 +74,13 @@ export function eraseMemories(
   clearStatistics(tx);
   const traces = windows.traces(traceKey);
   journal(tx, couponId, {
-    keyHash: hashOf(traceKey),
+    keyHash: hashKey(traceKey),
     memoryIds,
     windows: Buffer.from(traces.windows).toString("base64"),
     windowsTotal: traces.windowsTotal,
   });
   // Matrices and indexes keep what is removed from them until they are made anew.
-  tx.afterCommit(() => tx.vectors.drop());
+  tx.afterCommit(() => tx.vectors.evictAll());
   return { found: true, memoryIds, traces };
 }
 
@@ -97,7 +97,7 @@ export function heldMemories(
 }
 
 /** The erasure is over, whatever came of it: nobody will ask for its answer again. */
-export function settleErasure(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
+export function deleteErasureNotes(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
   if (tx.connection.hasTable("__service_erasure"))
     tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);
   return {};
@@ -107,7 +107,7 @@ export function settleErasure(tx: Tx, input: { readonly couponId: string }): Rec
  * The memories that go with the target, one more than allowed at most. What has expired is still there until a sweep
  * comes by.
  */
-function rowsOf(view: View, target: ErasureTarget): readonly ErasedRow[] {
+function selectRows(view: View, target: ErasureTarget): readonly ErasedRow[] {
   const { connection } = view;
   const most = limits.erasureMemoriesMax + 1;
   switch (target.kind) {
@@ -201,7 +201,7 @@ function clearStatistics(tx: Tx): void {
     if (tx.connection.hasTable(table)) tx.connection.exec(`DELETE FROM ${table}`);
 }
 
-function hashOf(key: Uint8Array): string {
+function hashKey(key: Uint8Array): string {
   return hash("sha256", key, "hex");
 }
 
@@ -214,7 +214,7 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
   if (!row) return undefined;
   const { keyHash, memoryIds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
-  if (keyHash !== hashOf(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
+  if (keyHash !== hashKey(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
   return {
     found: true,
     memoryIds,

@@ -5,7 +5,7 @@
  * it; a read never writes. Namespaces are values in rows, so making one costs nothing. Must not know: HTTP, caches.
  */
 import { invalid } from "../base/faults/errors.ts";
-import { bytesOf, isWellFormed, utf8Length, utf8Of } from "../base/bytes.ts";
+import { encodeUtf8, isWellFormed, utf8Length, decodeUtf8 } from "../base/bytes.ts";
 import { limits } from "../base/limits/limits.ts";
 import { checkCollectionName, checkKvKey } from "../format/core/names.ts";
 import type { Tx, View } from "./core/transaction.ts";
@@ -89,12 +89,12 @@ function prefixEnd(prefix: string): string | undefined {
 
 /** Where a listing goes on: opaque to clients. */
 function cursorAfter(key: string): string {
-  return Buffer.from(bytesOf(key)).toString("base64url");
+  return Buffer.from(encodeUtf8(key)).toString("base64url");
 }
 
-function keyOfCursor(cursor: string, prefix: string): string {
+function decodeCursor(cursor: string, prefix: string): string {
   const bytes = Buffer.from(cursor, "base64url");
-  const key = utf8Of(bytes);
+  const key = decodeUtf8(bytes);
   if (key === undefined || bytes.toString("base64url") !== cursor || !key.startsWith(prefix)) {
     throw invalid("cursor must be one that a listing with this prefix gave");
   }
@@ -120,7 +120,7 @@ export function kvList(
   const page = Math.min(limit, limits.kvListMax);
   // One lower bound, not two: SQLite would enter the index at the first and filter by the other.
   const [from, start] =
-    input.cursor === undefined ? ["key >= ?", prefix] : ["key > ?", keyOfCursor(input.cursor, prefix)];
+    input.cursor === undefined ? ["key >= ?", prefix] : ["key > ?", decodeCursor(input.cursor, prefix)];
   const rows = view.connection.all<{ key: string }>(
     `SELECT key FROM __service_kv WHERE ns = ? AND ${from}${end === undefined ? "" : " AND key < ?"}
      AND (expires_at IS NULL OR expires_at > ?) ORDER BY key LIMIT ?`,

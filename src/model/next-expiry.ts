@@ -29,13 +29,13 @@ export function nextDue(
 ): { readonly dueAtMs: number | undefined } {
   const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
   const times = [
-    timeOf(view, "SELECT min(expires_at) AS at FROM __service_kv WHERE expires_at IS NOT NULL"),
-    timeOf(view, "SELECT min(expires_at) AS at FROM __service_memory WHERE expires_at IS NOT NULL"),
+    readTime(view, "SELECT min(expires_at) AS at FROM __service_kv WHERE expires_at IS NOT NULL"),
+    readTime(view, "SELECT min(expires_at) AS at FROM __service_memory WHERE expires_at IS NOT NULL"),
     eventMaxAgeMs === undefined ? undefined : later(nextEvent(view, position.event), eventMaxAgeMs),
     supersededMaxAgeMs === undefined
       ? undefined
       : later(
-          timeOf(
+          readTime(
             view,
             "SELECT superseded_at AS at FROM __service_memory WHERE superseded_by IS NOT NULL ORDER BY " +
               "superseded_by LIMIT 1",
@@ -45,13 +45,13 @@ export function nextDue(
     // Which topic has too many, only a sweep through all of them tells.
     supersededMaxCount === undefined || isSwept
       ? undefined
-      : timeOf(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),
+      : readTime(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),
   ];
   const known = times.filter((atMs) => atMs !== undefined);
   return { dueAtMs: known.length === 0 ? undefined : Math.min(...known) };
 }
 
-function timeOf(view: View, sql: string, ...values: number[]): number | undefined {
+function readTime(view: View, sql: string, ...values: number[]): number | undefined {
   return view.connection.get<{ at: number | null }>(sql, ...values)?.at ?? undefined;
 }
 
@@ -65,7 +65,7 @@ function nextEvent(view: View, from: AgingPosition["event"]): number | undefined
     from &&
     view.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", from.row, from.id) !== undefined;
   const row = stands ? from.row : 0;
-  const event = timeOf(
+  const event = readTime(
     view,
     "SELECT created_at AS at FROM (SELECT row, type, created_at FROM __service_memory WHERE row > ? ORDER " +
       "BY row LIMIT ?) WHERE type = 'event' ORDER BY row LIMIT 1",
@@ -74,7 +74,7 @@ function nextEvent(view: View, from: AgingPosition["event"]): number | undefined
   );
   return (
     event ??
-    timeOf(
+    readTime(
       view,
       "SELECT created_at AS at FROM __service_memory WHERE row > ? ORDER BY row LIMIT 1 OFFSET ?",
       row,

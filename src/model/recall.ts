@@ -12,8 +12,8 @@ import { checkText } from "../format/core/names.ts";
 import { checkAnswerBytes } from "./core/content.ts";
 import { searchKeywords, type KeywordAnswer } from "./memory/keyword.ts";
 import { loadMemories, type MemoryRecord } from "./memory/memory-record.ts";
-import { isForeign, makerOf, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
-import { admitted, checkFilters, conditionsOf, type Conditions, type Filters } from "./memory/recall-conditions.ts";
+import { isForeign, findMaker, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
+import { admitted, checkFilters, buildConditions, type Conditions, type Filters } from "./memory/recall-conditions.ts";
 import type { View } from "./core/transaction.ts";
 import type { TurnRecord } from "./transcript/transcript.ts";
 import { recallTurns } from "./transcript/turn-recall.ts";
@@ -108,7 +108,7 @@ export function recall(
 ): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
   const k = Math.min(input.k ?? limits.recallDefault, limits.recallMax);
   const want = Math.max(limits.recallPoolMin, 4 * k);
-  const conditions = conditionsOf(view, input);
+  const conditions = buildConditions(view, input);
   const words = isBlank(input.query)
     ? undefined
     : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
@@ -165,7 +165,7 @@ function vectorChannel(
   if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy))
     return { ...none, skipped: "skipped_model" };
   const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
-  const floor = input.minScore?.vector ?? makerOf(view, space)?.floor ?? vectorFloor;
+  const floor = input.minScore?.vector ?? findMaker(view, space)?.floor ?? vectorFloor;
   const near = hits
     .filter(({ similarity }) => similarity >= floor)
     .map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));

@@ -12,7 +12,7 @@ import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory/memory-schema.ts";
 import { vectorsSchema } from "./vectors/vectors.ts";
 
-export { readState, schemaFormat, stateOfPage, writeState, type DatabaseState } from "./core/database-state.ts";
+export { readState, schemaFormat, decodeStatePage, writeState, type DatabaseState } from "./core/database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `

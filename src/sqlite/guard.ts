@@ -71,7 +71,7 @@ export function serveUserSql(descriptor: number): void {
 }
 
 /** The error's SQLite result code, such as SQLITE_CONSTRAINT_UNIQUE; undefined when it is not SQLite's. */
-export function sqliteCodeOf(error: unknown): string | undefined {
+export function getSqliteCode(error: unknown): string | undefined {
   return error instanceof Database.SqliteError ? error.code : undefined;
 }
 
@@ -139,7 +139,7 @@ export class SqlGuard {
       const hit = left ? hits.none : leave();
       const stopped = stoppedBy(hit, options.isOwn === true);
       if (stopped) throw stopped;
-      if (sqliteCodeOf(error) === undefined) throw error;
+      if (getSqliteCode(error) === undefined) throw error;
       const reason = native.call("guard_reason(?)", this.handle) as string;
       throw reason === "" ? error : invalid(reason);
     }

@@ -38,7 +38,7 @@ export interface Slices {
 }
 
 /** Slices of this thread, which is the one of that lane; undefined without the native library. */
-export function slicesOf(lane: number): Slices | undefined {
+export function attachSlices(lane: number): Slices | undefined {
   if (!hasNative()) return undefined;
   const native = control();
   const attached = new WeakMap<Connection, number>();

@@ -27,7 +27,7 @@ export function* checkReserved(connection: Connection): Generator<void, void> {
 }
 
 /** The trees that the schema names. */
-function rootsOf(connection: Connection): readonly TreeRoot[] {
+function listRoots(connection: Connection): readonly TreeRoot[] {
   const rows = connection.all<{ type: string; page: number }>(
     "SELECT type, rootpage AS page FROM sqlite_schema WHERE rootpage > 0",
   );
@@ -42,7 +42,7 @@ export function* checkFile(path: string): Generator<void, void> {
   const connection = new Connection(path, { readonly: true, pageCacheKiB: limits.pageCacheKiB });
   let roots: readonly TreeRoot[];
   try {
-    roots = rootsOf(connection);
+    roots = listRoots(connection);
     yield* checkReserved(connection);
   } finally {
     // Before the file is opened by ourselves: closing that takes away the locks that SQLite holds on it in this

@@ -8,7 +8,7 @@
  */
 import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits/limits.ts";
-import { firstToken, tokensOf, type SqlToken } from "./sql-tokens.ts";
+import { firstToken, parseTokens, type SqlToken } from "./sql-tokens.ts";
 
 /** Names of tables that belong to the service (spec: Other records). */
 export const reservedPrefix = "__service_";
@@ -123,7 +123,7 @@ function oneStatement(sql: string): SqlToken[] {
   if (sql.includes("\0")) throw invalid("q must not contain the NUL character");
   if (Buffer.byteLength(sql, "utf8") > limits.sqlTextBytesMax)
     throw invalid(`q must be at most ${limits.sqlTextBytesMax} bytes`);
-  const tokens = tokensOf(sql);
+  const tokens = parseTokens(sql);
   while (tokens.length > 0 && tokens.at(-1)!.text === ";" && tokens.at(-1)!.kind === "operator") tokens.pop();
   if (tokens.length === 0) throw invalid("q must hold a statement");
   return tokens;

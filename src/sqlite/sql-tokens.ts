@@ -113,7 +113,7 @@ function asciiUpper(text: string): string {
 }
 
 /** All tokens, without space and comments. Throws invalid_request where SQLite would see an illegal token. */
-export function tokensOf(sql: string): SqlToken[] {
+export function parseTokens(sql: string): SqlToken[] {
   const tokens: SqlToken[] = [];
   for (let at = 0; at < sql.length;) {
     const past = skipSpace(sql, at);
@@ -139,7 +139,7 @@ export function firstToken(sql: string): SqlToken | undefined {
  * The names of a statement's parameters by their number, from 1; undefined for one without a name (`?`, and numbers
  * that are skipped). Numbered as SQLite does: `?` takes the next number, `?5` the fifth, a name its own.
  */
-export function parametersOf(tokens: readonly SqlToken[]): readonly (string | undefined)[] {
+export function listParameters(tokens: readonly SqlToken[]): readonly (string | undefined)[] {
   const names: (string | undefined)[] = [];
   const numbers = new Map<string, number>();
   for (const { kind, text } of tokens) {

@@ -9,7 +9,7 @@
 import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits/limits.ts";
 import type { Connection } from "./connection/connection.ts";
-import { tokensOf, type SqlToken } from "./sql-tokens.ts";
+import { parseTokens, type SqlToken } from "./sql-tokens.ts";
 
 interface Weight {
   /** Names in the text, in lower case, with how often each stands there. */
@@ -191,7 +191,7 @@ function schemaWeight(connection: Connection): SchemaWeight {
     for (const row of connection.all<{ type: string; name: string; sql: string }>(
       "SELECT type, name, sql FROM sqlite_master WHERE type IN ('view', 'trigger')",
     )) {
-      const weight = weigh(tokensOf(row.sql));
+      const weight = weigh(parseTokens(row.sql));
       if (row.type === "view") views.set(row.name.toLowerCase(), weight);
       else triggers.push(weight);
     }

@@ -47,7 +47,7 @@ const afterUuid = databasePrefix("00000000-0000-4000-8000-000000000000").length;
 const kinds: ReadonlySet<string> = new Set(objectKinds);
 
 /** What lies under a key. Whole prefixes of databases count as `other`. */
-export function objectKindOf(key: string): ObjectKind {
+export function parseObjectKind(key: string): ObjectKind {
   if (!key.startsWith("db/")) return "other";
   const [folder = ""] = key.slice(afterUuid).split("/", 1);
   return kinds.has(folder) ? (folder as ObjectKind) : "other";
@@ -119,20 +119,20 @@ export class MeasuredStore implements ObjectStore {
     operation: StoreOperation,
     key: string,
     act: () => Promise<Value>,
-    outcomeOf: (value: Value) => string = () => "ok",
+    describeOutcome: (value: Value) => string = () => "ok",
   ): Promise<Value> {
     const startedMs = this.#world.monotonicMs();
     let outcome = "fault";
     try {
       const value = await act();
-      outcome = outcomeOf(value);
+      outcome = describeOutcome(value);
       return value;
     } catch (error) {
       if (error instanceof StoreError) outcome = error.kind;
       throw error;
     } finally {
       this.#durations[operation].note(this.#world.monotonicMs() - startedMs);
-      this.#count(operation, objectKindOf(key), outcome);
+      this.#count(operation, parseObjectKind(key), outcome);
     }
   }
 

@@ -5,7 +5,7 @@
  */
 import { assert } from "../base/faults/assert.ts";
 import {
-  olderVersionsOf,
+  listOlderVersions,
   type KeepingStore,
   type ListPage,
   type ObjectStore,
@@ -33,7 +33,7 @@ export class ReadOnlyStore implements KeepingStore {
   }
 
   async olderVersions(key: string): Promise<readonly StoredObject[]> {
-    return olderVersionsOf(this.#store, key);
+    return listOlderVersions(this.#store, key);
   }
 
   async put(): Promise<PutOutcome> {

@@ -10,7 +10,7 @@
  * Always true: whoever opens the store for writing has seen that it reads and writes this layout; a store without the
  * object is of layout 1, as builds before it left none. Must not know: what lies in the store.
  */
-import { bytesOf, utf8Of } from "../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../base/bytes.ts";
 import { StoreError } from "../base/faults/errors.ts";
 import { storeFormatKey } from "../format/keys/object-keys.ts";
 import { formats, requireVersion } from "../format/core/versions.ts";
@@ -30,14 +30,14 @@ export async function requireStoreFormat(store: ObjectStore): Promise<void> {
 export async function claimStoreFormat(store: ObjectStore, build: string): Promise<void> {
   const stored = await store.get(storeFormatKey);
   if (stored) return requireVersion(formats.store, layoutIn(stored.bytes));
-  const bytes = bytesOf(JSON.stringify({ v: 1, layout: Math.max(...formats.store.writes), written_by: build }));
+  const bytes = encodeUtf8(JSON.stringify({ v: 1, layout: Math.max(...formats.store.writes), written_by: build }));
   const outcome = await surePut(store, storeFormatKey, bytes, { kind: "absent" });
   if (outcome.kind === "lost" && outcome.current) requireVersion(formats.store, layoutIn(outcome.current.bytes));
 }
 
 function layoutIn(bytes: Uint8Array): unknown {
   try {
-    return (JSON.parse(utf8Of(bytes) ?? "") as { readonly layout?: unknown } | null)?.layout;
+    return (JSON.parse(decodeUtf8(bytes) ?? "") as { readonly layout?: unknown } | null)?.layout;
   } catch (error) {
     throw new StoreError("corrupt", `the object ${storeFormatKey} is not JSON`, { cause: error });
   }

@@ -8,7 +8,7 @@ import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { buildEntry, releasedCommit } from "../support/released-build.ts";
 import { load, median, openClient, type LoadResult, type Request } from "./raw-client.ts";
 import { report } from "./report.ts";
-import { ingestRequest, sentencesOf } from "./writes.ts";
+import { ingestRequest, buildSentences } from "./writes.ts";
 
 const rounds = 9;
 const turnMs = 1_000;
@@ -17,7 +17,7 @@ const warmMs = 1_000;
 const steadyPerSec = 200;
 const steadySecs = 10;
 
-const sentences = sentencesOf(4_096);
+const sentences = buildSentences(4_096);
 const sentence = (client: number, step: number): string => sentences[(step * 64 + client) % sentences.length]!;
 /** Each value differs from the last one of its key: what changes nothing would not be written. */
 const putRequest = (client: number, step: number, tag: string): Request => [
@@ -133,17 +133,17 @@ export async function benchBuilds(directory: string, commit = releasedCommit): P
       const ratios = older.rounds
         .map((of, round) => current.rounds[round]![kind]!.perSecond / of[kind]!.perSecond)
         .sort((a, b) => a - b);
-      const medianOf = (read: (result: LoadResult) => number, build: Build): number =>
+      const computeMedian = (read: (result: LoadResult) => number, build: Build): number =>
         median(build.rounds.map((of) => read(of[kind]!)));
       return {
         what: `${what}, ${clients} client${clients > 1 ? "s" : ""}`,
-        perSecond: medianOf(({ perSecond }) => perSecond, current),
-        p50Ms: medianOf(({ p50Ms }) => p50Ms, current),
-        p99Ms: medianOf(({ p99Ms }) => p99Ms, current),
+        perSecond: computeMedian(({ perSecond }) => perSecond, current),
+        p50Ms: computeMedian(({ p50Ms }) => p50Ms, current),
+        p99Ms: computeMedian(({ p99Ms }) => p99Ms, current),
         note:
           `**${median(ratios).toFixed(2)}** of it (${ratios[0]!.toFixed(2)} to ${ratios.at(-1)!.toFixed(2)}); its ` +
-          `p50 ${medianOf(({ p50Ms }) => p50Ms, older).toFixed(2)}, ` +
-          `p99 ${medianOf(({ p99Ms }) => p99Ms, older).toFixed(2)}`,
+          `p50 ${computeMedian(({ p50Ms }) => p50Ms, older).toFixed(2)}, ` +
+          `p99 ${computeMedian(({ p99Ms }) => p99Ms, older).toFixed(2)}`,
       };
     }),
   );

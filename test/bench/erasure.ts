@@ -35,7 +35,7 @@ const memoriesPerMib = 90;
 const batch = 300;
 
 /** Half of it words, half of it noise that no press makes smaller. */
-function contentOf(number: number): object {
+function buildContent(number: number): object {
   const noise = Array.from({ length: contentBytes / 2 / 8 }, () =>
     Math.floor(random() * 2 ** 32)
       .toString(16)
@@ -46,7 +46,7 @@ function contentOf(number: number): object {
   return { words, noise };
 }
 
-function summaryOf(number: number): string {
+function buildSummary(number: number): string {
   return `${sentences[number % sentences.length]!} ${number}`;
 }
 
@@ -73,8 +73,8 @@ async function benchLatency(directory: string, sizeMib: number): Promise<Row[]> 
   for (let number = 0; number < sizeMib * memoriesPerMib; number += batch) {
     const memories = Array.from({ length: batch }, (_, offset) => ({
       type: "fact",
-      summary: summaryOf(number + offset),
-      content: contentOf(number + offset),
+      summary: buildSummary(number + offset),
+      content: buildContent(number + offset),
     }));
     ids.push(
       ...(await must("/v1/memory/bench/one/memories", { memories })).results.map(({ id }: { id: string }) => id),
@@ -97,7 +97,7 @@ async function benchLatency(directory: string, sizeMib: number): Promise<Row[]> 
     await timed(
       "ingest",
       "memories",
-      { memories: [{ type: "fact", summary: summaryOf(1e6 + pair), content: contentOf(pair) }] },
+      { memories: [{ type: "fact", summary: buildSummary(1e6 + pair), content: buildContent(pair) }] },
       { "Service-Durability": "durable" },
     );
     await timed("erasure", "erasures", { memory_id: ids[Math.floor(random() * ids.length)] });
@@ -206,8 +206,8 @@ async function rewriteRow(directory: string, sizeMib: number): Promise<Row> {
   for (let number = 0; number < sizeMib * memoriesPerMib; number += batch) {
     const memories = Array.from({ length: batch }, (_, offset) => ({
       type: "fact",
-      summary: summaryOf(number + offset),
-      content: JSON.stringify(contentOf(number + offset)),
+      summary: buildSummary(number + offset),
+      content: JSON.stringify(buildContent(number + offset)),
     }));
     const { value } = await client.write(target, "memory.ingest", { memories }, soon());
     if (number >= (sizeMib * memoriesPerMib) / 2 && middle === "")

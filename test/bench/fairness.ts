@@ -1,10 +1,10 @@
 /** What one tenant at full load, with the worst that he may ask for, costs another one's calls. */
 import { join } from "node:path";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
-import { beginHostility, databaseOf, hostileClients, hostileDatabases, hostilities } from "./hostility.ts";
+import { beginHostility, formatDatabaseName, hostileClients, hostileDatabases, hostilities } from "./hostility.ts";
 import { openClient, quantile, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
-import { ingestRequest, sentencesOf } from "./writes.ts";
+import { ingestRequest, buildSentences } from "./writes.ts";
 
 const victimCalls = 400;
 /** The hostile load has its effect by then. */
@@ -48,13 +48,13 @@ async function prepare(node: NodeProcess, sentences: readonly string[]): Promise
       }));
       await expect("POST", `/v1/memory/hostile/p${client}/memories`, { memories });
     }
-    await expect("POST", `/v1/db/${databaseOf(client)}/sql`, { stmts: [{ q: "CREATE TABLE burden (v)" }] });
+    await expect("POST", `/v1/db/${formatDatabaseName(client)}/sql`, { stmts: [{ q: "CREATE TABLE burden (v)" }] });
     for (let from = 0; from < hostileDocs; from += 1_000) {
       const documents = Array.from({ length: 1_000 }, (_, n) => ({
         n: from + n,
         tags: Array.from({ length: 8 }, (_tag, at) => ({ name: `tag ${at}` })),
       }));
-      await expect("POST", `/v1/db/${databaseOf(client)}/docs/d/insert`, { docs: documents });
+      await expect("POST", `/v1/db/${formatDatabaseName(client)}/docs/d/insert`, { docs: documents });
     }
   }
   await expect("POST", "/v1/memory/victim/p/memories", {
@@ -86,10 +86,10 @@ async function victimTimes(node: NodeProcess, sentences: readonly string[], firs
 }
 
 /** The promise that the bench measures: at most three times the p99 alone, and 50 ms. */
-const mostOf = (aloneMs: number): number => 3 * aloneMs + 50;
+const computeMost = (aloneMs: number): number => 3 * aloneMs + 50;
 
 export async function benchFairness(directory: string): Promise<void> {
-  const sentences = sentencesOf(4_096);
+  const sentences = buildSentences(4_096);
   for (const [hostileKind, hostility] of hostilities.entries()) {
     const node = await startNodeProcess(join(directory, hostility.what.replaceAll(/\W/g, "-")));
     await prepare(node, sentences);
@@ -102,7 +102,7 @@ export async function benchFairness(directory: string): Promise<void> {
     await node.end("SIGTERM");
     const rows = victims.flatMap(({ what }, kind): Row[] => {
       const [one, other] = [alone.ms[kind]!, beside.ms[kind]!];
-      const most = mostOf(quantile(one, 0.99));
+      const most = computeMost(quantile(one, 0.99));
       const note =
         `${quantile(other, 0.99) <= most ? "within" : "BEYOND"} ${most.toFixed(0)} ms; ` +
         `longest ${other.at(-1)!.toFixed(0)} ms`;

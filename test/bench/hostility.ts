@@ -4,7 +4,7 @@
  */
 import { fork } from "node:child_process";
 import { openClient, type Request } from "./raw-client.ts";
-import { sentencesOf } from "./writes.ts";
+import { buildSentences } from "./writes.ts";
 
 /** Connections of the hostile tenant, and the databases that he spreads them over. */
 export const hostileClients = 8;
@@ -15,7 +15,7 @@ const longWrite =
   "INSERT INTO burden WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000000) " +
   "SELECT hex(n) FROM s WHERE n % 100000 = 0";
 
-export const databaseOf = (client: number): string => `hostile--p${client % hostileDatabases}`;
+export const formatDatabaseName = (client: number): string => `hostile--p${client % hostileDatabases}`;
 
 /** A filter with so many conditions that each needs a look into an array. */
 function wideFilter(conditions: number): object {
@@ -37,7 +37,7 @@ function makeHostilities(sentences: readonly string[]): readonly Hostility[] {
   const sentence = (n: number): string => sentences[n % sentences.length]!;
   const sql = (client: number, q: string): Request => [
     "POST",
-    `/v1/db/${databaseOf(client)}/sql`,
+    `/v1/db/${formatDatabaseName(client)}/sql`,
     JSON.stringify({ stmts: [{ q }] }),
   ];
   const find = JSON.stringify({ filter: wideFilter(400), limit: 10 });
@@ -45,7 +45,10 @@ function makeHostilities(sentences: readonly string[]): readonly Hostility[] {
   return [
     { what: "SQL writes", next: (client) => sql(client, longWrite) },
     { what: "SQL reads", next: (client) => sql(client, endlessRead) },
-    { what: "wide filters of documents", next: (client) => ["POST", `/v1/db/${databaseOf(client)}/docs/d/find`, find] },
+    {
+      what: "wide filters of documents",
+      next: (client) => ["POST", `/v1/db/${formatDatabaseName(client)}/docs/d/find`, find],
+    },
     {
       what: "ingests of 1,000 memories",
       next: (client, step) => {
@@ -68,7 +71,7 @@ function makeHostilities(sentences: readonly string[]): readonly Hostility[] {
   ];
 }
 
-export const hostilities = makeHostilities(sentencesOf(4_096));
+export const hostilities = makeHostilities(buildSentences(4_096));
 
 /** The connections of the tenant, each sending one call after the other until `isEnded`. */
 async function load(port: number, { next }: Hostility, isEnded: () => boolean): Promise<HostileCounts> {

@@ -7,7 +7,7 @@ import { ShardOwners } from "../../src/service/placement/shards.ts";
 import { listDue } from "../../src/control/databases/expiry-index.ts";
 import { shardsCount } from "../../src/format/core/shards.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import { nodesOf, startFleetNode, type FleetOptions, type Requests } from "../support/fleet.ts";
+import { buildNodes, startFleetNode, type FleetOptions, type Requests } from "../support/fleet.ts";
 import { report } from "./report.ts";
 
 const hourMs = 3_600_000;
@@ -82,7 +82,7 @@ async function cpuUs(act: () => unknown, rounds: number): Promise<string> {
 }
 
 async function cpu(): Promise<void> {
-  const nodes = nodesOf(1_000);
+  const nodes = buildNodes(1_000);
   const order = new Rendezvous(nodes);
   const owners = new ShardOwners();
   owners.share(nodes);

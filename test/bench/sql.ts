@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { startNodeProcess } from "../support/node-process.ts";
-import { sqlProcessesOf } from "../support/processes.ts";
+import { listSqlProcesses } from "../support/processes.ts";
 import { readFileSync } from "node:fs";
 import { median, openClient, quantile } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
@@ -48,7 +48,7 @@ export async function benchSql(directory: string): Promise<void> {
         : "";
     return { what, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), note: beside };
   });
-  const resident = sqlProcessesOf(node.child.pid!).map(
+  const resident = listSqlProcesses(node.child.pid!).map(
     ({ pid }) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024,
   );
   rows[1]!.note +=

@@ -165,7 +165,7 @@ const writes: Readonly<Record<string, Write>> = {
   },
 };
 
-function putsOf({ tallies }: CountingStore): number {
+function sumPuts({ tallies }: CountingStore): number {
   return kinds.reduce((sum, kind) => sum + tallies[kind].puts, 0);
 }
 
@@ -179,7 +179,7 @@ async function durablePuts(directory: string, what: string, write: Write): Promi
   const spills = tallies.deltas.puts + tallies.packs.puts;
   const kibibytes = (node.store.pressedBytes / count / 1024).toFixed(1);
   const note =
-    `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target 1.1): ` +
+    `${(sumPuts(node.store) / count).toFixed(3)} conditional puts per write (target 1.1): ` +
     `${tallies.heads.puts} manifests, ${spills} segments and packs, ${tallies.images.puts} images, ` +
     `${tallies.other.puts} other; ` +
     `${kibibytes} KiB compressed per write`;
@@ -217,7 +217,7 @@ async function steadyHour(
       `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ` +
       `${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${split}; besides, the tail rewritten in manifests ` +
       `${(tallies.tails.bytes / changedBytes).toFixed(2)}; ` +
-      `${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ` +
+      `${(sumPuts(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ` +
       `${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,
   };
 }

@@ -13,7 +13,7 @@ import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { RawIngests } from "./floors.ts";
 import { median, openClient, quantile } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
-import { ingestRequest, sentencesOf } from "./writes.ts";
+import { ingestRequest, buildSentences } from "./writes.ts";
 
 /** So many that the log has been folded in once: from then on it is written over. */
 const warmCalls = 2_500;
@@ -40,7 +40,7 @@ function pause(ms: number): Promise<void> {
  * One client, two nodes in turn, a thousand calls each; quantiles of all rounds together, and of each pair of rounds.
  */
 async function turns(directory: string): Promise<void> {
-  const sentences = sentencesOf(4_096);
+  const sentences = buildSentences(4_096);
   const sides: Side[] = [];
   for (const [what, entry] of [
     ["shipping to the same disk", undefined],
@@ -105,7 +105,7 @@ async function steps(directory: string): Promise<void> {
   const own = mkdtempSync(join(directory, "steps-"));
   const world = realWorld();
   const store = await FileStore.open(join(own, "objects"), world);
-  const raw = new RawIngests(own, sentencesOf(4_096));
+  const raw = new RawIngests(own, buildSentences(4_096));
   const log = new WalReader(raw.path);
   const names = ["read the log", "make its pages canonical", "encode the segment", "hash it", "put it"] as const;
   const costs = Object.fromEntries(

@@ -23,13 +23,13 @@ export function ingestRequest(profile: string, sentence: string, tag: string): R
 }
 
 /** Texts made before the clock runs, so that the load generator does not pay for them. */
-export function sentencesOf(count: number): string[] {
+export function buildSentences(count: number): string[] {
   const source = texts(1);
   return Array.from({ length: count }, () => source.sentence(12));
 }
 
 /** Groups and fsyncs of a node, as its log says at the end. */
-function countersOf(node: NodeProcess): { writes: number; fsyncs: number } {
+function readCounters(node: NodeProcess): { writes: number; fsyncs: number } {
   const totals = { writes: 0, fsyncs: 0 };
   for (const line of node.log().split("\n")) {
     if (!line.includes('"engine closed"')) continue;
@@ -71,7 +71,7 @@ async function paired(
 }
 
 export async function benchWrites(directory: string): Promise<void> {
-  const sentences = sentencesOf(4_096);
+  const sentences = buildSentences(4_096);
   const sentence = (client: number, step: number): string => sentences[(client * 61 + step) % sentences.length]!;
   const echo = await startEcho();
   const rows: Row[] = [];
@@ -92,7 +92,7 @@ export async function benchWrites(directory: string): Promise<void> {
       ingestRequest("one", sentence(client, step), `${client}-${step}`),
     );
     await node.end("SIGTERM");
-    const { writes, fsyncs } = countersOf(node);
+    const { writes, fsyncs } = readCounters(node);
     rows.push({
       what: `bare echo, ${clients} ${kind} clients`,
       perSecond: floor.perSecond,
@@ -137,7 +137,7 @@ export async function benchWrites(directory: string): Promise<void> {
  * meet the same machine.
  */
 export async function benchLone(directory: string): Promise<void> {
-  const sentences = sentencesOf(4_096);
+  const sentences = buildSentences(4_096);
   const echo = await startEcho();
   const rows: Row[] = [];
   for (const [what, entry] of [
@@ -197,7 +197,7 @@ export async function benchFsync(directory: string): Promise<void> {
   const { openInlineEngine, uuidOf } = await import("../support/inline-engine.ts");
   const { realDisk } = await import("../../src/base/disk.ts");
   const blocking = { ...realDisk, fdatasync: async (descriptor: number) => fdatasyncSync(descriptor) };
-  const sentences = sentencesOf(1_024);
+  const sentences = buildSentences(1_024);
   const rows: Row[] = [];
   for (const databases of [1, 64, 256]) {
     const figures: Record<string, number[]> = { awaited: [], blocking: [] };

@@ -50,7 +50,7 @@ function variablesIn(text: string): ReadonlyMap<string, string> {
 const nodes = ["node-1", "node-2", "node-3"];
 
 /** What a node of the example cluster is told, with every secret filled in. */
-function variablesOf(node: string): Record<string, string> {
+function readVariables(node: string): Record<string, string> {
   const shared = variablesIn(block(compose, /^x-variables:/));
   const own = variablesIn(block(block(compose, new RegExp(`^  ${node}:$`)), /^    environment:$/));
   const filled = [...variablesIn(dockerfile), ...shared, ...own].map(
@@ -79,7 +79,7 @@ test(
     "and address of its own",
   () => {
     const configs = nodes.map((node) => {
-      const reading = readConfig(variablesOf(node), { pid: 1, cores: 2 });
+      const reading = readConfig(readVariables(node), { pid: 1, cores: 2 });
       if (!("config" in reading)) throw new Error(reading.problems.join("; "));
       expect(reading.warnings).toEqual([]);
       expect(startRefusals(reading.config)).toEqual([]);

@@ -3,13 +3,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { settingsMarkdown } from "../../src/server/config/config.ts";
-import { blocksOf, brokenLinks, documents, missingPaths, root } from "../support/documents.ts";
+import { parseBlocks, brokenLinks, documents, missingPaths, root } from "../support/documents.ts";
 import { generatedDocs } from "../support/generated-docs.ts";
 import { floors, rooms } from "../support/tidy-rules.ts";
 
 const all = documents();
 
-function textOf(path: string): string {
+function readText(path: string): string {
   return readFileSync(join(root, path), "utf8");
 }
 
@@ -32,7 +32,7 @@ describe("every document", () => {
 
   test("has JSON that parses", () => {
     const blocks = all.flatMap((document) =>
-      blocksOf(document)
+      parseBlocks(document)
         .filter(({ language }) => language === "json")
         .map(({ text }) => ({ path: document.path, text })),
     );
@@ -41,26 +41,26 @@ describe("every document", () => {
   });
 
   test("is listed in docs/README.md", () => {
-    const index = textOf("docs/README.md");
+    const index = readText("docs/README.md");
     const own = all.map(({ path }) => path).filter((path) => /^docs\/[^/]+\.md$/.test(path) && !/README/.test(path));
     expect(own.filter((path) => !index.includes(`(${path.slice("docs/".length)})`))).toEqual([]);
   });
 });
 
 test.each(Object.entries(generatedDocs))("%s is current", (path, made) => {
-  expect(textOf(path), "run `npm run docs`").toBe(made());
+  expect(readText(path), "run `npm run docs`").toBe(made());
 });
 
 test("docs/configuration.md has the table that `palimpsest variables` prints", () => {
-  expect(textOf("docs/configuration.md")).toContain(settingsMarkdown());
+  expect(readText("docs/configuration.md")).toContain(settingsMarkdown());
 });
 
 test("README.md stays short", () => {
-  expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(251);
+  expect(readText("README.md").split("\n").length).toBeLessThanOrEqual(251);
 });
 
 describe("docs/where.md", () => {
-  const rows = textOf("docs/where.md")
+  const rows = readText("docs/where.md")
     .split("\n")
     .flatMap((line) => {
       const [, number, question, path, word] = /^\| (\d+) \| (.+) \| `(.+)` \| `(.+)` \|$/.exec(line) ?? [];
@@ -72,12 +72,12 @@ describe("docs/where.md", () => {
   });
 
   test.each(rows)("where $question", ({ path, word }) => {
-    expect(textOf(path)).toContain(word);
+    expect(readText(path)).toContain(word);
   });
 });
 
 test("the picture of docs/architecture.md has every floor with its rooms, in their order", () => {
-  const picture = blocksOf({ path: "", text: textOf("docs/architecture.md") }).find(
+  const picture = parseBlocks({ path: "", text: readText("docs/architecture.md") }).find(
     ({ language }) => language === "mermaid",
   )!;
   const drawn = [...picture.text.matchAll(/<b>(\d) (\w+)<\/b>(?:<br\/>)?([^"]*)"/g)].map(([, level, floor, names]) => ({
@@ -94,9 +94,9 @@ test("the picture of docs/architecture.md has every floor with its rooms, in the
 test("the decisions are numbered in a row, and listed", () => {
   const files = all.map(({ path }) => path).filter((path) => /^docs\/decisions\/\d/.test(path));
   expect(files.map((path) => Number(/(\d{4})-/.exec(path)![1]))).toEqual(files.map((_, at) => at + 1));
-  const index = textOf("docs/decisions/README.md");
+  const index = readText("docs/decisions/README.md");
   for (const path of files) {
-    const [title] = textOf(path).split("\n");
+    const [title] = readText(path).split("\n");
     expect(index).toContain(`| [${title!.slice(2, 6)}](${path.split("/").at(-1)}) |`);
     expect(index).toContain(title!.slice("# 0000. ".length));
   }

@@ -22,7 +22,7 @@ describeStore("file:// on a file system in memory", async () =>
 );
 describeStore("s3://", async () => openStore((await startS3Double()).location, realWorld()));
 
-const versionOf = (outcome: PutOutcome): string => (outcome.kind === "stored" ? outcome.version : "");
+const getVersion = (outcome: PutOutcome): string => (outcome.kind === "stored" ? outcome.version : "");
 
 test("file://: several processes count to 200 on one key and no step is lost or taken twice", async () => {
   const { wins, unknown } = await racePuts({ kind: "file", directory: join(temporaryDirectory(), "objects") }, 4, 200);
@@ -45,12 +45,12 @@ describe("file://: what is gone is gone from the disk", () => {
     await store.delete("db/u/seg/1");
     expect(holding(directory, "secret")).toEqual([]);
 
-    let version = versionOf(await store.put("db/u/head", Buffer.from("old secret 0"), { kind: "absent" }));
+    let version = getVersion(await store.put("db/u/head", Buffer.from("old secret 0"), { kind: "absent" }));
     for (let round = 1; round < 5; round++)
-      version = versionOf(
+      version = getVersion(
         await store.put("db/u/head", Buffer.from(`old secret ${round}`), { kind: "version", version }),
       );
-    version = versionOf(await store.put("db/u/head", Buffer.from("clean"), { kind: "version", version }));
+    version = getVersion(await store.put("db/u/head", Buffer.from("clean"), { kind: "version", version }));
     await store.put("db/v/head", Buffer.from("another's secret"), { kind: "absent" });
     writeFileSync(join(directory, ".tmp", "left-behind"), "old secret");
     expect(holding(directory, "old secret")).toHaveLength(6);
@@ -103,9 +103,9 @@ describe("file://: what is gone is gone from the disk", () => {
   test("a purge removes what was replaced wholly, and the version that stands keeps its number", async () => {
     const directory = join(temporaryDirectory(), "objects");
     const store = await FileStore.open(directory, realWorld());
-    let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
+    let version = getVersion(await store.put("k", Buffer.from("0"), { kind: "absent" }));
     for (let round = 1; round < 4; round++)
-      version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
+      version = getVersion(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
     await store.purgeVersions("");
     expect(readdirSync(join(directory, "k~"))).toEqual([version]);
     expect(await store.put("k", Buffer.from("4"), { kind: "version", version })).toMatchObject({ kind: "stored" });
@@ -117,7 +117,7 @@ describe("file://: what is gone is gone from the disk", () => {
     await store.put("db/u/head/main", Buffer.from("head"), { kind: "absent" });
     const before = readdirSync(directory, { recursive: true }).toSorted();
     for (let round = 0; round < 100; round++) {
-      const first = versionOf(await store.put(`db/u/seg/${round}`, Buffer.from("1"), { kind: "absent" }));
+      const first = getVersion(await store.put(`db/u/seg/${round}`, Buffer.from("1"), { kind: "absent" }));
       await store.put("erasing/u/e", Buffer.from("1"), { kind: "absent" });
       await store.put(`db/u/seg/${round}`, Buffer.from("2"), { kind: "version", version: first });
       await store.delete(`db/u/seg/${round}`);
@@ -231,9 +231,9 @@ describe("file://: older versions, for tools", () => {
     const directory = join(temporaryDirectory(), "objects");
     const store = await FileStore.open(directory, realWorld());
     expect(await store.olderVersions("k")).toEqual([]);
-    let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
+    let version = getVersion(await store.put("k", Buffer.from("0"), { kind: "absent" }));
     for (let round = 1; round < 30; round++)
-      version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
+      version = getVersion(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
     const older = await store.olderVersions("k");
     expect(older.map(({ bytes }) => Number(bytes.toString()))).toEqual(
       Array.from({ length: 15 }, (_, index) => 28 - index),

@@ -2,7 +2,7 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, it } from "vitest";
 import { errorCodes, type ErrorCode } from "../../src/base/faults/errors.ts";
-import { errorCodesOf, openapiDocument, plainRoutes } from "../../src/server/rest/openapi.ts";
+import { listErrorCodes, openapiDocument, plainRoutes } from "../../src/server/rest/openapi.ts";
 import { endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
 
 interface Operation {
@@ -41,7 +41,7 @@ const document = JSON.parse(text) as Document;
 const { schemas } = document.components;
 const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 
-function operationOf(name: string): Operation {
+function findOperation(name: string): Operation {
   const endpoint = endpoints.find((candidate) => candidate.name === name);
   const operation = endpoint && document.paths[pathTemplate(endpoint.segments)]?.[endpoint.httpMethod.toLowerCase()];
   if (!operation) throw new Error(`no operation ${name}`);
@@ -106,7 +106,7 @@ describe("the OpenAPI document", () => {
   });
 
   it("shows requests with what they need, and keeps path and query out of bodies", () => {
-    const ingest = operationOf("MemoryService.Ingest");
+    const ingest = findOperation("MemoryService.Ingest");
     expect(ingest.requestBody?.content["application/json"]?.schema.$ref).toBe("#/components/schemas/IngestRequest");
     expect(Object.keys(schemas.IngestRequest?.properties ?? {})).toEqual(["memories"]);
     expect(schemas.MemoryInput?.required).toEqual(["type", "summary", "content"]);
@@ -121,30 +121,30 @@ describe("the OpenAPI document", () => {
     expect(ingest.parameters).toEqual(
       expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]),
     );
-    expect(Object.keys(operationOf("DataService.PutValue").requestBody?.content ?? {})).toEqual(["*/*"]);
+    expect(Object.keys(findOperation("DataService.PutValue").requestBody?.content ?? {})).toEqual(["*/*"]);
   });
 
   it("tells the headers of requests and answers", () => {
-    const parametersOf = (name: string) =>
-      operationOf(name).parameters?.flatMap((parameter) => parameter.$ref?.split("/").at(-1) ?? []);
-    expect(parametersOf("MemoryService.Ingest")).toEqual([
+    const listParameters = (name: string) =>
+      findOperation(name).parameters?.flatMap((parameter) => parameter.$ref?.split("/").at(-1) ?? []);
+    expect(listParameters("MemoryService.Ingest")).toEqual([
       "Service-Branch",
       "Service-Min-Txid",
       "Service-Consistency",
       "Service-Durability",
     ]);
-    expect(parametersOf("MemoryService.Recall")).not.toContain("Service-Durability");
-    expect(parametersOf("DataService.ExecuteSql")).toContain("Service-Durability");
-    expect(parametersOf("ControlService.ListDatabases")).toEqual([]);
-    expect(operationOf("MemoryService.ForgetMemory").responses["204"]?.headers).toHaveProperty("Service-Erasure-Id");
-    expect(operationOf("MemoryService.Recall").responses["429"]?.headers).toHaveProperty("Retry-After");
-    expect(operationOf("MemoryService.Recall").responses["401"]?.headers).toHaveProperty("WWW-Authenticate");
+    expect(listParameters("MemoryService.Recall")).not.toContain("Service-Durability");
+    expect(listParameters("DataService.ExecuteSql")).toContain("Service-Durability");
+    expect(listParameters("ControlService.ListDatabases")).toEqual([]);
+    expect(findOperation("MemoryService.ForgetMemory").responses["204"]?.headers).toHaveProperty("Service-Erasure-Id");
+    expect(findOperation("MemoryService.Recall").responses["429"]?.headers).toHaveProperty("Retry-After");
+    expect(findOperation("MemoryService.Recall").responses["401"]?.headers).toHaveProperty("WWW-Authenticate");
   });
 
   it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
     "%s: status, txid header, security and errors",
     (name, endpoint) => {
-      const operation = operationOf(name);
+      const operation = findOperation(name);
       const { rule } = endpoint;
       const success = operation.responses[rule.status];
       expect("Service-Txid" in (success?.headers ?? {})).toBe(rule.txid);
@@ -158,24 +158,24 @@ describe("the OpenAPI document", () => {
       }
       expect(operation.security.length).toBeGreaterThan(0);
 
-      const statuses = errorCodesOf(endpoint).map((code: ErrorCode) => String(errorCodes[code].http));
+      const statuses = listErrorCodes(endpoint).map((code: ErrorCode) => String(errorCodes[code].http));
       expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(statuses));
     },
   );
 
   it("hardening-06: lists the specific error codes where the specification has them", () => {
     const byName = (name: string) => endpoints.find((endpoint) => endpoint.name === name);
-    const codesOf = (name: string) => {
+    const listCodes = (name: string) => {
       const endpoint = byName(name);
-      return endpoint ? errorCodesOf(endpoint) : [];
+      return endpoint ? listErrorCodes(endpoint) : [];
     };
-    expect(codesOf("ControlService.CreateDatabase")).toContain("already_exists");
-    expect(codesOf("ControlService.DeleteDatabase")).toContain("database_not_found");
-    expect(codesOf("ControlService.GetNamespacePolicy")).toContain("not_found");
-    expect(codesOf("MemoryService.Ask")).toContain("unconfigured");
-    expect(codesOf("MemoryService.PutProfilePolicy")).toContain("conflict");
-    expect(codesOf("BranchService.CreateBranch")).toEqual(expect.arrayContaining(["already_exists", "not_found"]));
-    expect(codesOf("BranchService.DeleteBranch")).toContain("branch_not_found");
-    expect(codesOf("BranchService.RewindBranch")).toContain("not_found");
+    expect(listCodes("ControlService.CreateDatabase")).toContain("already_exists");
+    expect(listCodes("ControlService.DeleteDatabase")).toContain("database_not_found");
+    expect(listCodes("ControlService.GetNamespacePolicy")).toContain("not_found");
+    expect(listCodes("MemoryService.Ask")).toContain("unconfigured");
+    expect(listCodes("MemoryService.PutProfilePolicy")).toContain("conflict");
+    expect(listCodes("BranchService.CreateBranch")).toEqual(expect.arrayContaining(["already_exists", "not_found"]));
+    expect(listCodes("BranchService.DeleteBranch")).toContain("branch_not_found");
+    expect(listCodes("BranchService.RewindBranch")).toContain("not_found");
   });
 });

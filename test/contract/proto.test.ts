@@ -48,7 +48,7 @@ describe("the proto files", () => {
         ...service.methods.map((method) => `${service.typeName}.${method.name}`),
       ]),
       ...messages.map((message) => message.typeName),
-      ...fields.map(nameOf),
+      ...fields.map(formatFieldName),
     ];
     expect(names.filter((name) => (comments[name] ?? "") === "")).toEqual([]);
   });
@@ -111,7 +111,7 @@ describe("the rules of methods", () => {
 });
 
 describe("the fields of messages", () => {
-  it.each(fields.map((field) => [nameOf(field), field] as const))("%s", (_name, field) => {
+  it.each(fields.map((field) => [formatFieldName(field), field] as const))("%s", (_name, field) => {
     const options = getOption(field, json);
     expect(field.fieldKind === "enum").toBe(false);
     if (options.bareList) expect(wrappedList(field)?.fieldKind).toBe("list");
@@ -135,7 +135,7 @@ describe("the fields of messages", () => {
     ]);
     const shown = fields.filter((field) => field.fieldKind === "message" && wrappers.has(field.message.typeName));
     expect(shown.length).toBeGreaterThan(0);
-    expect(shown.filter((field) => !getOption(field, json).bareList).map(nameOf)).toEqual([]);
+    expect(shown.filter((field) => !getOption(field, json).bareList).map(formatFieldName)).toEqual([]);
   });
 
   it("have the defaults that base/limits/limits has", () => {
@@ -160,7 +160,7 @@ describe("the fields of messages", () => {
   });
 });
 
-function nameOf(field: DescField): string {
+function formatFieldName(field: DescField): string {
   return `${field.parent.typeName}.${field.name}`;
 }
 

@@ -95,28 +95,28 @@ const rows: readonly SpecRoute[] = [
 const byRoute = new Map(
   endpoints.map((endpoint) => [`${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`, endpoint]),
 );
-const routeOf = (row: SpecRoute) => `${row.method} ${row.path}`;
+const formatRoute = (row: SpecRoute) => `${row.method} ${row.path}`;
 
 function endpointFor(row: SpecRoute): Endpoint {
-  const endpoint = byRoute.get(routeOf(row));
-  if (!endpoint) throw new Error(`no method for ${routeOf(row)}`);
+  const endpoint = byRoute.get(formatRoute(row));
+  if (!endpoint) throw new Error(`no method for ${formatRoute(row)}`);
   return endpoint;
 }
 
 describe("the specification's endpoint tables", () => {
   it("has a method for every row, and no method beyond but the listed extensions", () => {
-    expect([...byRoute.keys()].toSorted()).toEqual([...rows.map(routeOf), ...extensionRoutes].toSorted());
+    expect([...byRoute.keys()].toSorted()).toEqual([...rows.map(formatRoute), ...extensionRoutes].toSorted());
   });
 
   it("has GET /health beside the methods, without a credential", () => {
     expect(plainRoutes["/health"]).toMatchObject({ security: [] });
   });
 
-  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: access, status and txid", (route, row) => {
+  it.each(rows.map((row) => [formatRoute(row), row] as const))("%s: access, status and txid", (route, row) => {
     const { rule } = endpointFor(row);
     const settled = settledAuth[route];
     if (settled) expect(row.auth).toBe(settled.from);
-    expect(accessOf(rule.credential)).toBe(settled?.to ?? row.auth);
+    expect(describeAccess(rule.credential)).toBe(settled?.to ?? row.auth);
     if (row.scope) expect(scopeNames.get(rule.scope)).toBe(row.scope);
     expect(rule.status).toBe(row.status);
     // What is marked TX carries the header; so does whatever else touches a database.
@@ -124,12 +124,12 @@ describe("the specification's endpoint tables", () => {
     expect(rule.control).toBe(controlPlane.includes(row));
   });
 
-  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: request", (_route, row) => {
+  it.each(rows.map((row) => [formatRoute(row), row] as const))("%s: request", (_route, row) => {
     const { name, bodyFields, queryFields } = endpointFor(row);
     compareFields(name, row.fields, [...bodyFields, ...queryFields], extensionFields[name] ?? []);
   });
 
-  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: answer", (_route, row) => {
+  it.each(rows.map((row) => [formatRoute(row), row] as const))("%s: answer", (_route, row) => {
     const { output } = endpointFor(row).method;
     if (row.answer === "raw") return expect(output.typeName).toBe("google.api.HttpBody");
     if (typeof row.answer === "string") return expect(output.name).toBe(row.answer);
@@ -246,7 +246,7 @@ function scalarWord(scalar: ScalarType): string {
   }
 }
 
-function accessOf(credential: Endpoint["rule"]["credential"]): string {
+function describeAccess(credential: Endpoint["rule"]["credential"]): string {
   switch (credential) {
     case Credential.PLATFORM:
       return "P";

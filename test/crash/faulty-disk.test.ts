@@ -33,7 +33,7 @@ test.skipIf(!hasS3Server || !isLong)(
         seed: 2,
         durationMs,
         say: (text) => said.push(text),
-        store: { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf("disk") },
+        store: { ...server.variables, SERVICE_OBJECT_STORE: server.buildUrl("disk") },
       });
       expect(counts.troubles).toBeGreaterThan(1);
     } finally {

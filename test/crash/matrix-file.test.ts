@@ -26,9 +26,9 @@ import { MemoryStore } from "../../src/store/memory-store.ts";
 import { openInlineEngine, uuidOf } from "../support/inline-engine.ts";
 import {
   allowAll,
-  fileOf,
+  getFilePath,
   keysInStore,
-  keysOf,
+  listKeys,
   kill,
   meddle,
   putAll,
@@ -54,7 +54,7 @@ describe("the file", () => {
       const node = start(time);
       await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"]);
       const row = 3 * 1024 * 1024;
-      for (let n = 0; statSync(fileOf(node)).size < 262_200 * pageBytes; n += 4) {
+      for (let n = 0; statSync(getFilePath(node)).size < 262_200 * pageBytes; n += 4) {
         await node.sql(
           [0, 1, 2, 3].map(
             (step) =>
@@ -68,29 +68,29 @@ describe("the file", () => {
       const before = (await node.sql([print])).value;
       const next = await node.again(true);
       expect((await next.sql([print])).value).toEqual(before);
-      expect(statSync(fileOf(next)).size).toBeGreaterThan(262_145 * pageBytes);
-      meddle(fileOf(next), (database) => expect(database.pragma("quick_check", { simple: true })).toBe("ok"));
+      expect(statSync(getFilePath(next)).size).toBeGreaterThan(262_145 * pageBytes);
+      meddle(getFilePath(next), (database) => expect(database.pragma("quick_check", { simple: true })).toBe("ok"));
     },
   );
 
   test("F21: an older copy of it is rolled forward, and nothing of it is shipped", async () => {
     const time = new VirtualTime();
     const node = start(time);
-    await putAll(node, keysOf(1, 3));
+    await putAll(node, listKeys(1, 3));
     // A copy with a log that holds what is not shipped yet, as a snapshot of the machine would have it.
     const old = temporaryDirectory();
     cpSync(node.directory, old, { recursive: true });
     await node.sync();
-    await putAll(node, keysOf(4, 6));
+    await putAll(node, listKeys(4, 6));
     await node.close();
     const { txid, epoch, refs } = time.manifest(node.uuid);
     const next = start(time, {}, old);
-    expect(await next.keys()).toEqual(keysOf(1, 6));
+    expect(await next.keys()).toEqual(listKeys(1, 6));
     await time.pass(5_000);
     expect(time.manifest(node.uuid)).toMatchObject({ txid, epoch, refs });
     expect((await next.put("k7")).txid).toBeGreaterThan(6);
     await next.sync();
-    expect(await keysInStore(time)).toEqual(keysOf(1, 7));
+    expect(await keysInStore(time)).toEqual(listKeys(1, 7));
   });
 
   test(
@@ -104,17 +104,17 @@ describe("the file", () => {
       const taken = await other.put("taken", "main", { durable: true });
       await other.close();
       const back = start(time, {}, node.directory);
-      expect(await back.keys()).toEqual([...keysOf(1, 3), "taken"]);
+      expect(await back.keys()).toEqual([...listKeys(1, 3), "taken"]);
       expect(back.notices.join("\n")).toContain("set aside under quarantine/");
       await expect(
         time.of(back.client.read(back.at("main"), "kv.list", { ns: "n" }, back.soon({ minTxid: 8 }))),
       ).rejects.toMatchObject({ code: "conflict" });
       expect((await back.put("k9", "main", { durable: true })).txid).toBeGreaterThan(taken.txid);
-      expect(await keysInStore(time)).toEqual([...keysOf(1, 3), "k9", "taken"]);
+      expect(await keysInStore(time)).toEqual([...listKeys(1, 3), "k9", "taken"]);
       const folder = join(node.directory, "quarantine", node.uuid);
       const kept = readdirSync(folder).find((name) => name.endsWith(".db"))!;
       meddle(join(folder, kept), (database) => {
-        expect(database.prepare("SELECT key FROM __service_kv ORDER BY key").pluck().all()).toEqual(keysOf(1, 8));
+        expect(database.prepare("SELECT key FROM __service_kv ORDER BY key").pluck().all()).toEqual(listKeys(1, 8));
       });
     },
   );
@@ -152,10 +152,10 @@ describe("the file", () => {
       const time = new VirtualTime();
       const node = start(time);
       const empty = emptyDatabase(temporaryDirectory(), realWorld());
-      mkdirSync(dirname(fileOf(node)), { recursive: true });
-      writeFileSync(fileOf(node), empty.subarray(0, 61_440));
-      await putAll(node, keysOf(1, 3));
-      expect(await node.keys()).toEqual(keysOf(1, 3));
+      mkdirSync(dirname(getFilePath(node)), { recursive: true });
+      writeFileSync(getFilePath(node), empty.subarray(0, 61_440));
+      await putAll(node, listKeys(1, 3));
+      expect(await node.keys()).toEqual(listKeys(1, 3));
       expect(
         readFileSync(
           join(node.directory, "quarantine", node.uuid, readdirSync(join(node.directory, "quarantine", node.uuid))[0]!),
@@ -192,13 +192,13 @@ describe("the file", () => {
   test("a file that is no database is set aside, and the state comes from object storage", async () => {
     const time = new VirtualTime();
     const node = start(time);
-    await putAll(node, keysOf(1, 3));
+    await putAll(node, listKeys(1, 3));
     await node.close();
-    const descriptor = openSync(fileOf(node), "r+");
+    const descriptor = openSync(getFilePath(node), "r+");
     writeSync(descriptor, Buffer.alloc(100, 7), 0, 100, 0);
     closeSync(descriptor);
     const next = start(time, {}, node.directory);
-    expect(await next.keys()).toEqual(keysOf(1, 3));
+    expect(await next.keys()).toEqual(listKeys(1, 3));
     expect(listQuarantine(node.directory)).toMatchObject([
       { uuid: node.uuid, label: { branchId: "main", why: expect.stringContaining("not a database") } },
     ]);
@@ -211,20 +211,20 @@ describe("room", () => {
     async () => {
       const time = new VirtualTime();
       const node = start(time, { unshippedMsMax: 60_000 });
-      await putAll(node, keysOf(1, 3));
+      await putAll(node, listKeys(1, 3));
       await node.sync();
       refusePuts(time.store);
-      await putAll(node, keysOf(4, 8));
+      await putAll(node, listKeys(4, 8));
       await time.pass(61_000);
       await expect(node.put("shed")).rejects.toMatchObject({
         code: "overloaded",
         detail: { retryAfterSecs: expect.any(Number) },
       });
-      expect(await node.keys()).toEqual(keysOf(1, 8));
+      expect(await node.keys()).toEqual(listKeys(1, 8));
       allowAll(time.store);
       await time.pass(20_000);
       await node.put("k9", "main", { durable: true });
-      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
     },
   );
 
@@ -281,7 +281,7 @@ describe("the manifest", () => {
     async (which) => {
       const time = new VirtualTime();
       const node = start(time);
-      await putAll(node, keysOf(1, 3));
+      await putAll(node, listKeys(1, 3));
       await node.close();
       const key = manifestKey(node.uuid, "main");
       const bytes = time.store.read(key)!.bytes;
@@ -294,7 +294,7 @@ describe("the manifest", () => {
       expect(time.store.read(key)).toBeUndefined();
       // Put back, everything is there again.
       await time.of(time.store.put(key, bytes, { kind: "absent" }));
-      expect(await next.keys()).toEqual(keysOf(1, 3));
+      expect(await next.keys()).toEqual(listKeys(1, 3));
     },
   );
 
@@ -303,11 +303,11 @@ describe("the manifest", () => {
     async () => {
       const time = new VirtualTime();
       const node = start(time);
-      await putAll(node, keysOf(1, 3));
+      await putAll(node, listKeys(1, 3));
       await node.sync();
       const key = manifestKey(node.uuid, "main");
       const old = time.store.read(key)!.bytes;
-      await putAll(node, keysOf(4, 6));
+      await putAll(node, listKeys(4, 6));
       await node.sync();
       const newest = time.store.read(key)!.bytes;
       time.store.spoil(key, () => old);
@@ -327,9 +327,9 @@ describe("the manifest", () => {
       expect(listQuarantine(next.directory)).toEqual([]);
       // With the newest one put in its place again, all is there, also what was never shipped.
       time.store.spoil(key, () => newest);
-      expect(await next.keys()).toEqual(expect.arrayContaining(keysOf(1, 6)));
+      expect(await next.keys()).toEqual(expect.arrayContaining(listKeys(1, 6)));
       await next.put("k10", "main", { durable: true });
-      expect(await keysInStore(time)).toEqual(expect.arrayContaining([...keysOf(1, 6), "k10"]));
+      expect(await keysInStore(time)).toEqual(expect.arrayContaining([...listKeys(1, 6), "k10"]));
     },
   );
 });

@@ -13,9 +13,9 @@ import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
 import {
   allowAll,
-  fileOf,
+  getFilePath,
   keysInStore,
-  keysOf,
+  listKeys,
   kill,
   meddle,
   reborn,
@@ -26,7 +26,7 @@ import { temporaryDirectory } from "../support/temporary.ts";
 import { type TimedEngine, VirtualTime } from "../support/timed-engine.ts";
 
 /** What object storage holds now. */
-async function copyOf(store: ObjectStore): Promise<ObjectStore> {
+async function copyStore(store: ObjectStore): Promise<ObjectStore> {
   const copy = new MemoryStore();
   for (const { key } of (await store.list("", { limit: 1_000 })).objects)
     await copy.put(key, (await store.get(key))!.bytes, { kind: "absent" });
@@ -42,11 +42,11 @@ describe("a killed node", () => {
       const node = await withUnshipped(time);
       const { epoch } = time.manifest(node.uuid);
       const next = reborn(node, time);
-      expect(await next.keys()).toEqual(keysOf(1, 8));
+      expect(await next.keys()).toEqual(listKeys(1, 8));
       allowAll(time.store);
       expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
       expect(time.manifest(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
-      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
     },
   );
 
@@ -68,7 +68,7 @@ describe("a killed node", () => {
       const { epoch } = time.manifest(node.uuid);
       // It is gone the moment its claim has landed.
       time.store.watch = () => kill(node);
-      time.store.fateOf = (verb, key) => (verb === "put" && !key.includes("/head/") ? "refused" : "fine");
+      time.store.decideFate = (verb, key) => (verb === "put" && !key.includes("/head/") ? "refused" : "fine");
       node.putting("never").catch(() => {});
       await time.pass(50);
       expect(time.manifest(node.uuid)).toMatchObject({ epoch: epoch + 1, txid: 3 });
@@ -76,10 +76,10 @@ describe("a killed node", () => {
     time.store.watch = () => {};
     allowAll(time.store);
     const last = reborn(node, time);
-    expect(await last.keys()).toEqual(keysOf(1, 8));
+    expect(await last.keys()).toEqual(listKeys(1, 8));
     await last.sync();
     expect(time.manifest(last.uuid)).toMatchObject({ txid: 8, lost: [] });
-    expect(await keysInStore(time)).toEqual(keysOf(1, 8));
+    expect(await keysInStore(time)).toEqual(listKeys(1, 8));
   });
 
   test("F22: behind a claim that had to pass over ids, what its log holds is shipped group by group", async () => {
@@ -91,7 +91,7 @@ describe("a killed node", () => {
     node = start(time);
     await node.keys();
     let manifests = 0;
-    time.store.fateOf = (verb, key) =>
+    time.store.decideFate = (verb, key) =>
       verb === "put" && (!key.includes("/head/") || manifests++ > 0) ? "refused" : "fine";
     const first = await node.put("k2");
     const second = await node.put("k3");
@@ -99,7 +99,7 @@ describe("a killed node", () => {
     expect(first.txid).toBeGreaterThan(2);
     const next = reborn(node, time);
     allowAll(time.store);
-    expect(await next.keys()).toEqual(keysOf(1, 3));
+    expect(await next.keys()).toEqual(listKeys(1, 3));
     await next.sync();
     expect(next.notices).toEqual([]);
     expect(time.manifest(next.uuid)).toMatchObject({
@@ -107,7 +107,7 @@ describe("a killed node", () => {
       lost: [{ firstTxid: 2, lastTxid: first.txid - 1 }],
     });
     expect((await next.branch({ act: "fork", name: "past", at: String(first.txid) })).forkTxid).toBe(first.txid);
-    expect(await next.keys("past")).toEqual(keysOf(1, 2));
+    expect(await next.keys("past")).toEqual(listKeys(1, 2));
   });
 
   test("F22: a claim that lands before the recovered log is synced does not pass over what the log holds", async () => {
@@ -120,7 +120,7 @@ describe("a killed node", () => {
     for (const key of ["k2", "k3"]) await put(before, key);
     const copy = join(temporaryDirectory(), "copy");
     cpSync(directory, copy, { recursive: true });
-    const stored = await copyOf(store);
+    const stored = await copyStore(store);
     await before.client.close();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const disk: Disk = {
@@ -164,7 +164,7 @@ describe("the log", () => {
     async () => {
       const time = new VirtualTime();
       const node = await withUnshipped(time);
-      const path = `${fileOf(node)}-wal`;
+      const path = `${getFilePath(node)}-wal`;
       const descriptor = openSync(path, "r+");
       const at = statSync(path).size - 3 * pageBytes;
       const byte = Buffer.alloc(1);
@@ -175,7 +175,7 @@ describe("the log", () => {
       await time.pass(20_000);
       expect(node.notices.join("\n")).toMatch(/storage failed|log/);
       const kept = await node.keys();
-      expect(keysOf(1, 8).slice(0, kept.length)).toEqual(kept);
+      expect(listKeys(1, 8).slice(0, kept.length)).toEqual(kept);
       expect(kept.length).toBeGreaterThanOrEqual(3);
       expect(kept.length).toBeLessThan(8);
       const { txid } = await node.put("after", "main", { durable: true });
@@ -193,14 +193,14 @@ describe("the log", () => {
       const time = new VirtualTime();
       let node = await withUnshipped(time);
       if (when === "while it is down") kill(node);
-      meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+      meddle(getFilePath(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
       if (when === "while it is down") node = reborn(node, time);
       allowAll(time.store);
       await time.pass(20_000);
-      expect(await node.keys()).toEqual(keysOf(1, 8));
+      expect(await node.keys()).toEqual(listKeys(1, 8));
       await node.put("k9", "main", { durable: true });
       expect(node.notices.join("\n")).toContain("groups are missing from the log");
-      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
       // What cannot be restored by itself any more was not lost for that: whoever has seen it is answered.
       expect(time.manifest(node.uuid).lost).not.toEqual([]);
       for (let seen = 1; seen <= 9; seen++)
@@ -216,17 +216,17 @@ describe("the log", () => {
       const time = new VirtualTime();
       let node = reborn(await withUnshipped(time), time);
       let manifests = 1;
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "put" && (!key.includes("/head/") || manifests-- <= 0) ? "refused" : "fine";
       await node.put("k9");
       kill(node);
-      meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+      meddle(getFilePath(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
       node = reborn(node, time);
       allowAll(time.store);
-      expect(await node.keys()).toEqual(keysOf(1, 9));
+      expect(await node.keys()).toEqual(listKeys(1, 9));
       await node.sync();
       expect(node.notices.join("\n")).toContain("groups are missing from the log");
-      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
       expect(time.manifest(node.uuid).writerEpochs.length).toBeGreaterThan(1);
       for (let seen = 1; seen <= 9; seen++)
         expect(
@@ -239,7 +239,7 @@ describe("the log", () => {
     const time = new VirtualTime();
     const node = await withUnshipped(time);
     await node.close();
-    expect(statSync(`${fileOf(node)}-wal`).size).toBeGreaterThan(0);
+    expect(statSync(`${getFilePath(node)}-wal`).size).toBeGreaterThan(0);
     allowAll(time.store);
     const next = start(time, {}, node.directory);
     await time.pass(5_000);
@@ -257,10 +257,10 @@ describe("the log", () => {
     expect(existsSync(`${path}-wal`)).toBe(false);
     allowAll(time.store);
     const next = start(time, {}, directory);
-    expect(await next.keys()).toEqual(keysOf(1, 8));
+    expect(await next.keys()).toEqual(listKeys(1, 8));
     await next.sync();
     expect(time.manifest(next.uuid)).toMatchObject({ txid: 8, lost: [{ firstTxid: 4, lastTxid: 7 }] });
-    expect(await keysInStore(time)).toEqual(keysOf(1, 8));
+    expect(await keysInStore(time)).toEqual(listKeys(1, 8));
   });
 
   test(
@@ -296,7 +296,7 @@ describe("the log", () => {
       const time = new VirtualTime();
       const node = start(time);
       await node.put("first");
-      const reader = new Connection(fileOf(node), { readonly: true, pageCacheKiB: 256 });
+      const reader = new Connection(getFilePath(node), { readonly: true, pageCacheKiB: 256 });
       reader.run("BEGIN");
       reader.all("SELECT key FROM __service_kv");
       const valueBytes = 1024 * 1024;
@@ -312,7 +312,7 @@ describe("the log", () => {
       const outcomes: string[] = [];
       while (outcomes.at(-1) !== "overloaded" && outcomes.length < 1_000) outcomes.push(await write());
       expect(new Set(outcomes)).toEqual(new Set(["done", "overloaded"]));
-      const log = `${fileOf(node)}-wal`;
+      const log = `${getFilePath(node)}-wal`;
       expect(statSync(log).size).toBeGreaterThan(limits.walBytesMax);
       expect(statSync(log).size).toBeLessThan(limits.walBytesMax + 8 * valueBytes);
       expect(await write()).toBe("overloaded");

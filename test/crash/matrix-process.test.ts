@@ -239,7 +239,7 @@ async function again<Value>(act: () => Promise<Value>): Promise<Value> {
 }
 
 /** Runs the script, kills it so long after its first line, and gives the number on its last line. */
-async function lastLineOf(script: string, killAfterMs: number): Promise<number> {
+async function runUntilKilled(script: string, killAfterMs: number): Promise<number> {
   const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "inherit"] });
   let told = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -302,7 +302,7 @@ for (let current = await store.get("head"); ; current = await store.get("head"))
       );
       let newest = 0;
       for (let life = 0; life < 5; life++) {
-        const acknowledged = await lastLineOf(script, life * 17);
+        const acknowledged = await runUntilKilled(script, life * 17);
         const store = await FileStore.open(directory, realWorld());
         const bytes = Buffer.from((await store.get("head"))!.bytes);
         const number = Number(bytes.toString("latin1", 0, 10));

@@ -15,7 +15,7 @@ import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { PowerDisk } from "../support/power-disk.ts";
 import { seeded } from "../support/random.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
-import { commit, openConnection, put, readerOf } from "../support/wal-log.ts";
+import { commit, openConnection, put, openReader } from "../support/wal-log.ts";
 
 const target = { uuid: "00000000-0000-4000-8000-000000000001", branch: "main" };
 const keys = 24;
@@ -74,7 +74,7 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
     if (unanswered > 0) result.interrupted++;
     const after = join(directory, `after${loss}`);
     disk.lose(after, random);
-    result.lost += await inspect(after, await copyOf(store), known);
+    result.lost += await inspect(after, await copyStore(store), known);
   }
   writing = false;
   await Promise.all(writers);
@@ -89,7 +89,7 @@ function turn(): Promise<void> {
 }
 
 /** What object storage holds now: the node that comes after a loss must not fence the one that goes on. */
-async function copyOf(store: ObjectStore): Promise<ObjectStore> {
+async function copyStore(store: ObjectStore): Promise<ObjectStore> {
   const copy = new MemoryStore();
   for (const { key } of (await store.list("", { limit: 100_000 })).objects) {
     const found = await store.get(key);
@@ -204,7 +204,7 @@ test.each(["in order", "by a kill"])(
     const second = openInlineEngine(live, { disk, store });
     await second.client.write(target, "kv.put", put("after"), second.soon());
     for (let loss = 0; loss < 20; loss++)
-      expect(await keysAfterLoss(disk, directory, random, await copyOf(store))).toEqual(
+      expect(await keysAfterLoss(disk, directory, random, await copyStore(store))).toEqual(
         expect.arrayContaining(["before", "after"]),
       );
     await second.client.close();
@@ -225,7 +225,7 @@ test("F20: what was scrubbed out of a file stays out of it, whatever a loss of p
   const wal = new WalFile(path, disk);
   const folder = new WalCheckpointer(
     wal,
-    { connection, log: readerOf(path), slackUnknown: false },
+    { connection, log: openReader(path), slackUnknown: false },
     realWorld(),
     disk,
     64 * 1024,
@@ -234,10 +234,10 @@ test("F20: what was scrubbed out of a file stays out of it, whatever a loss of p
   for (let key = 0; key < 200; key++)
     commit(connection, () => put(connection, key, Buffer.concat([secret, Buffer.alloc(key * 7)])));
   await wal.sync();
-  folder.fold();
+  folder.checkpointWal();
   for (let key = 0; key < 200; key++) commit(connection, () => put(connection, key, Buffer.alloc(key % 5)));
   await new Scrub(folder, realWorld(), {
-    settled: () => true,
+    isDrained: () => true,
     ship: () => {},
     wake: () => {},
     failure: () => undefined,

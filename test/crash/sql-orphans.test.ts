@@ -5,7 +5,7 @@
 import { expect, test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startNodeProcess } from "../support/node-process.ts";
-import { isAlive, sqlProcessesOf } from "../support/processes.ts";
+import { isAlive, listSqlProcesses } from "../support/processes.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** Half a minute and more in one straight line, where SQLite looks at no interrupt. */
@@ -26,9 +26,9 @@ test(
       const attacks = [`SELECT ${straight}`, `INSERT INTO t SELECT ${straight}`].map((q) =>
         sql(q, burning).catch((error: unknown) => error),
       );
-      for (let look = 0; look < 100 && sqlProcessesOf(node.child.pid!).length < 2; look++) await sleep(50);
+      for (let look = 0; look < 100 && listSqlProcesses(node.child.pid!).length < 2; look++) await sleep(50);
       await sleep(500);
-      const left = sqlProcessesOf(node.child.pid!).map(({ pid }) => pid);
+      const left = listSqlProcesses(node.child.pid!).map(({ pid }) => pid);
       expect(left.length).toBeGreaterThanOrEqual(2);
       await node.end("SIGKILL");
       await Promise.all(attacks);
@@ -42,7 +42,7 @@ test(
         Array.from({ length: round }, (_, at) => [at + 1]),
       );
     }
-    const left = sqlProcessesOf(node.child.pid!).map(({ pid }) => pid);
+    const left = listSqlProcesses(node.child.pid!).map(({ pid }) => pid);
     await node.end("SIGTERM");
     expect(left.filter(isAlive)).toEqual([]);
   },

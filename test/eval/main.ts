@@ -41,7 +41,7 @@ interface Report {
   readonly recallP50Ms: number;
 }
 
-function callOf(node: NodeProcess): Call {
+function makeCall(node: NodeProcess): Call {
   return async (method, path, body) => {
     const { status, text, json } = await node.call(method, path, body);
     if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`);
@@ -97,7 +97,7 @@ async function evaluate(
   gate: "on" | "off",
 ): Promise<Report> {
   const unit = units[unitName];
-  const run = new Run(callOf(node), unit, k, gate);
+  const run = new Run(makeCall(node), unit, k, gate);
   const answers = new Map<Level, Answered[]>(unit.levels.map((level) => [level, []]));
   const kept: boolean[] = [];
   const foreign: boolean[] = [];

@@ -31,7 +31,7 @@ import { createDoors } from "../../src/server/node/request-handler.ts";
 import { createListener, type Listener } from "../../src/server/wire/listener.ts";
 import { compileBody } from "../../src/server/wire/json-decoder.ts";
 import { compileWriter } from "../../src/server/rest/rest-encoder.ts";
-import { jsonKindOf, parseExact, rawNumberOf } from "../../src/service/call/exact-json.ts";
+import { getJsonKind, parseExact, getRawNumber } from "../../src/service/call/exact-json.ts";
 import { type Endpoint, endpoints, pathTemplate } from "../../src/service/call/methods.ts";
 import { received } from "../support/echo-node.ts";
 
@@ -70,7 +70,7 @@ function scalarJson(type: ScalarType): fc.Arbitrary<JsonValue> {
 /** What a client may write in a field. */
 function fieldJson(field: DescField): fc.Arbitrary<JsonValue> {
   const { bareList, orderedObject } = getOption(field, jsonOption);
-  switch (jsonKindOf(field)) {
+  switch (getJsonKind(field)) {
     case "value":
       return anyJson;
     case "object":
@@ -111,18 +111,18 @@ function protoJson(type: DescMessage, json: JsonObject): JsonObject {
   return Object.fromEntries(
     type.fields.flatMap((field) => {
       const value = Object.hasOwn(json, field.name) ? json[field.name] : undefined;
-      const isAbsent = value === undefined || (value === null && jsonKindOf(field) !== "value");
-      return isAbsent ? [] : [[field.name, protoJsonOfField(field, value)] as const];
+      const isAbsent = value === undefined || (value === null && getJsonKind(field) !== "value");
+      return isAbsent ? [] : [[field.name, toProtoJson(field, value)] as const];
     }),
   );
 }
 
-function protoJsonOfField(field: DescField, value: JsonValue): JsonValue {
+function toProtoJson(field: DescField, value: JsonValue): JsonValue {
   const { bareList, orderedObject, acceptNumber } = getOption(field, jsonOption);
-  const exact = rawNumberOf(value);
+  const exact = getRawNumber(value);
   if (exact !== undefined) return field.scalar === ScalarType.INT64 ? exact : Number(exact);
-  if (jsonKindOf(field) !== undefined) return value;
-  if (bareList) return { values: protoJsonOfField(field.message!.fields[0]!, value) };
+  if (getJsonKind(field) !== undefined) return value;
+  if (bareList) return { values: toProtoJson(field.message!.fields[0]!, value) };
   if (orderedObject)
     return Object.entries(value as JsonObject).map(([path, direction]) => ({ path, direction: direction! }));
   if (acceptNumber) return String(value);
@@ -292,7 +292,7 @@ describe("through a socket", () => {
     return { status: response.statusCode!, text: received };
   }
 
-  const pathOf = (endpoint: Endpoint): string => pathTemplate(endpoint.segments).replaceAll(/\{\w+\}/g, "x");
+  const buildPath = (endpoint: Endpoint): string => pathTemplate(endpoint.segments).replaceAll(/\{\w+\}/g, "x");
 
   function checkEnvelope(reply: Reply, statuses: readonly number[]): void {
     expect(statuses).toContain(reply.status);
@@ -304,7 +304,7 @@ describe("through a socket", () => {
   test.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
     "%s answers bad bodies with the envelope and never with 500",
     async (_name, endpoint) => {
-      const path = pathOf(endpoint);
+      const path = buildPath(endpoint);
       const { status } = endpoint.rule;
       const isJson = endpoint.bodyField === "*";
       const depth = limits.jsonDepthMax * 1000;

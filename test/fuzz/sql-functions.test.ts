@@ -104,7 +104,7 @@ const onlyWindows = new Set([
 ]);
 
 /** What a function is given: what it can take, more often than not. */
-function argsOf(name: string, count: number, random: () => number): readonly unknown[] {
+function pickArgs(name: string, count: number, random: () => number): readonly unknown[] {
   const pick = (from: readonly unknown[]): unknown => from[Math.floor(random() * from.length)];
   const together = crafted.find(([names]) => names.test(name))?.[1];
   if (together && random() < 0.5) return together.slice(0, count);
@@ -151,7 +151,7 @@ const sources = [
 ];
 
 /** `length` leaves nothing of a result to convert. */
-function shapesOf({ name, type }: Found, count: number): readonly (readonly [string, string])[] {
+function listShapes({ name, type }: Found, count: number): readonly (readonly [string, string])[] {
   const quoted = `"${name}"`;
   const call = (salt: string): string =>
     `${quoted}(${Array.from({ length: count }, (_, at) => (at === 0 ? `${salt}?1` : `?${at + 1}`)).join(", ")})`;
@@ -193,12 +193,12 @@ function many(count: number, expression: (at: number) => string): string {
   return Array.from({ length: count }, (_, at) => expression(at)).join(", ");
 }
 
-function* casesOf(functions: readonly Found[], random: () => number): Generator<Case> {
+function* generateCases(functions: readonly Found[], random: () => number): Generator<Case> {
   for (;;) {
     const found = functions[Math.floor(random() * functions.length)]!;
     const count = found.narg >= 0 ? found.narg : 1 + Math.floor(random() * 4);
-    for (const [shape, text] of shapesOf(found, count))
-      yield { what: `${found.name}/${count} ${shape}`, text, params: argsOf(found.name, count, random) };
+    for (const [shape, text] of listShapes(found, count))
+      yield { what: `${found.name}/${count} ${shape}`, text, params: pickArgs(found.name, count, random) };
     const operator = operators[Math.floor(random() * operators.length)]!;
     const source = sources[Math.floor(random() * sources.length)]!;
     for (const [what, text] of [
@@ -214,7 +214,7 @@ function* casesOf(functions: readonly Found[], random: () => number): Generator<
       yield {
         what,
         text,
-        params: argsOf(
+        params: pickArgs(
           /LIKE|GLOB/.test(what)
             ? what.slice(3, 7).toLowerCase()
             : what.includes("json") || what.includes("->")
@@ -228,7 +228,7 @@ function* casesOf(functions: readonly Found[], random: () => number): Generator<
 }
 
 /** Bytes of the temporary files that the process has open: they have no name any more. */
-function spillOf(pid: number): number {
+function measureSpill(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).reduce((sum, name) => {
       const path = `/proc/${pid}/fd/${name}`;
@@ -240,11 +240,11 @@ function spillOf(pid: number): number {
   }
 }
 
-function statusOf(pid: number, name: string): number {
+function readStatus(pid: number, name: string): number {
   return 1024 * Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
 }
 
-function cpuOf(pid: number): number {
+function readCpu(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]!.split(" ");
   return 10 * (Number(fields[11]) + Number(fields[12]));
 }
@@ -279,13 +279,13 @@ test(
     const counts = { answered: 0, refused: 0, timedOut: 0, killed: 0 };
     let most = 0;
     let ran = 0;
-    for (const { what, text, params } of casesOf(functions, seeded(seed))) {
+    for (const { what, text, params } of generateCases(functions, seeded(seed))) {
       if (performance.now() - startedMs > forMs) break;
       const kind = ran++ % 2 === 0 ? "read" : "write";
       let lasts = true;
       let spill = 0;
       const watch = (async (pid: number): Promise<void> => {
-        for (; lasts; await sleep(20)) spill = Math.max(spill, spillOf(pid));
+        for (; lasts; await sleep(20)) spill = Math.max(spill, measureSpill(pid));
       })(await process.pidStarted());
       const statement = kind === "read" ? text : `INSERT INTO t SELECT count(*) FROM (${text})`;
       let reply: Reply = await process.run(kind, [[statement, ...params]], budgetMs);
@@ -309,11 +309,11 @@ test(
           reply.refusal.code,
         );
       if (reply.ended) continue;
-      most = Math.max(most, statusOf(process.pid, "VmHWM"));
+      most = Math.max(most, readStatus(process.pid, "VmHWM"));
       if (ran % 25 !== 0) continue;
-      const before = cpuOf(process.pid);
+      const before = readCpu(process.pid);
       await sleep(150);
-      expect(cpuOf(process.pid) - before, `${what} burns on`).toBeLessThan(80);
+      expect(readCpu(process.pid) - before, `${what} burns on`).toBeLessThan(80);
     }
     if (isLong)
       globalThis.process.stderr.write(

@@ -16,7 +16,7 @@ import { gzipSync } from "node:zlib";
 import { create, fromJsonString, toBinary, toJsonString, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { realWorld } from "../../src/base/world.ts";
 import { Credentials } from "../../src/control/access/credentials.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { Tokens } from "../../src/control/access/tokens.ts";
 import { BodyRoom } from "../../src/server/wire/body.ts";
 import { createDoors } from "../../src/server/node/request-handler.ts";
@@ -236,7 +236,7 @@ class Generator {
     const contentType = chance() < 0.95 ? pick(chance, types.slice(0, 9)) : pick(chance, types);
     const message = this.#message(endpoint);
     const plain = contentType.includes("json")
-      ? jsonOf(method.input, message)
+      ? encodeJson(method.input, message)
       : Buffer.from(toBinary(method.input, message));
     let body = swell(
       chance,
@@ -350,7 +350,7 @@ class Generator {
   }
 }
 
-function jsonOf(type: DescMessage, message: Message): Buffer {
+function encodeJson(type: DescMessage, message: Message): Buffer {
   const text = toJsonString(type, message);
   fromJsonString(type, text);
   return Buffer.from(text);
@@ -371,7 +371,7 @@ class Target {
 
   static async open(): Promise<Target> {
     const world = realWorld();
-    const signingKey = await signingKeyOf(generateKeyPairSync("ed25519").privateKey);
+    const signingKey = await buildSigningKey(generateKeyPairSync("ed25519").privateKey);
     const minter = new Tokens(signingKey, world);
     const credentials = new Credentials({ tokens: minter, signingKey, platformKey, world });
     const tokens = [
@@ -465,7 +465,9 @@ class Sender {
           (response) => {
             let text = "";
             response.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
-            response.on("end", () => resolve({ status: statusOf(response.statusCode!, response.headers), body: text }));
+            response.on("end", () =>
+              resolve({ status: formatStatus(response.statusCode!, response.headers), body: text }),
+            );
             response.on("error", gone);
           },
         );
@@ -494,7 +496,7 @@ class Sender {
         let text = "";
         stream.on(
           "response",
-          (given) => (status = statusOf(Number(given[":status"]), given as http.IncomingHttpHeaders)),
+          (given) => (status = formatStatus(Number(given[":status"]), given as http.IncomingHttpHeaders)),
         );
         stream.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
         stream.on("error", () => {});
@@ -524,7 +526,7 @@ class Sender {
   }
 }
 
-function statusOf(status: number, headers: http.IncomingHttpHeaders): string {
+function formatStatus(status: number, headers: http.IncomingHttpHeaders): string {
   const grpc = headers["grpc-status"];
   return grpc === undefined ? String(status) : `grpc ${String(grpc)}`;
 }
@@ -573,7 +575,7 @@ const expected = new Set([
 ]);
 
 /** What is wrong with an answer, whatever was asked. */
-function complaintOf(status: string, body: string): string | undefined {
+function findComplaint(status: string, body: string): string | undefined {
   if (status.startsWith("grpc "))
     return ["0", "1", "3", "4", "5", "7", "8", "12", "14", "16"].includes(status.slice(5))
       ? undefined
@@ -626,7 +628,7 @@ export async function fuzzWires(
         .send(input, chance)
         .catch((error: unknown) => ({ status: String(error), body: "" }));
       answers[status] = (answers[status] ?? 0) + 1;
-      const complaint = complaintOf(status, body);
+      const complaint = findComplaint(status, body);
       if (complaint !== undefined)
         findings.push(
           `seed ${seed}, input ${number} (${input.over} ${input.method} ${input.path.slice(0, 120)}): ${complaint}`,

@@ -14,7 +14,7 @@ import { goldenPath, goldenStartMs, goldenTxid, writeGolden } from "../support/m
 import { startService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-function copyOfGolden(): string {
+function copyGolden(): string {
   const path = join(temporaryDirectory(), "main.db");
   copyFileSync(goldenPath, path);
   return path;
@@ -37,7 +37,7 @@ function reader(
 test.each([true, false])(
   "memory-25: every model reads the file of format 1 (connection read-only: %s), and no byte of it changes",
   (readonly) => {
-    const path = copyOfGolden();
+    const path = copyGolden();
     const before = digest(path);
     const connection = open(path, readonly);
     expect(readState(connection)).toEqual({
@@ -138,7 +138,7 @@ test("memory-25: a node serves the file of format 1, and writes to it only when 
 });
 
 test("memory-25: a file of a newer format is refused, and hurts no other database", async () => {
-  const path = copyOfGolden();
+  const path = copyGolden();
   const connection = open(path, false);
   connection.run("UPDATE __service_state SET format = ?", BigInt(schemaFormat + 1));
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
@@ -168,19 +168,19 @@ test("memory-25: a file of a newer format is refused, and hurts no other databas
 
 test("the tables are those of the golden file for as long as the format is", () => {
   // But for the words of turns, whose tables are made when the first turn comes: files from before them have none.
-  const schemaOf = (connection: Connection): unknown =>
+  const readSchema = (connection: Connection): unknown =>
     connection.all(
       "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name GLOB '__service_*' AND name NOT GLOB " +
         "'__service_turn_text*' ORDER BY type, name",
     );
-  const golden = open(copyOfGolden(), true);
+  const golden = open(copyGolden(), true);
   const freshPath = join(temporaryDirectory(), "main.db");
   writeGolden(freshPath);
   const fresh = open(freshPath, true);
   expect(schemaFormat, "a new format needs a golden file of its own beside this one").toBe(1);
   expect(
-    schemaOf(fresh),
+    readSchema(fresh),
     "the tables have changed: raise schemaFormat, keep reading the old one, add a golden file",
-  ).toEqual(schemaOf(golden));
+  ).toEqual(readSchema(golden));
   for (const connection of [golden, fresh]) connection.close();
 });

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { verifyReceipt } from "../../src/control/access/receipts.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { decodeAuditEvent, encodeAuditEvent } from "../../src/format/audit/audit-event.ts";
 import { decodeAuditObject, encodeAuditObject } from "../../src/format/audit/audit-object.ts";
 import { decodeCatalog, encodeCatalog } from "../../src/format/history/catalog.ts";
@@ -77,7 +77,7 @@ test.each([
   "F93: a receipt of version %s verifies with the key that signed it, and is signed byte for byte as it was",
   async (version, payload) => {
     const receipt: unknown = JSON.parse(Buffer.from(golden("receipt", version)).toString());
-    const verdict = verifyReceipt(receipt, { keys: [(await signingKeyOf(sampleSigningKey)).listed] });
+    const verdict = verifyReceipt(receipt, { keys: [(await buildSigningKey(sampleSigningKey)).listed] });
     expect(verdict).toEqual({ isValid: true, receipt: expect.objectContaining({ payload }) as unknown });
     expect(
       await goldenReceipt(payload),

@@ -29,7 +29,7 @@ function asThen(answer: any): unknown {
   return { ...answer, erasures: answer.erasures.map(({ nodes: _nodes, ...coupon }: { nodes?: unknown }) => coupon) };
 }
 
-async function answersOf(service: Service): Promise<unknown[]> {
+async function collectAnswers(service: Service): Promise<unknown[]> {
   const answers: unknown[] = [];
   for (const { path, body, status: _status, answer: _answer, ...rest } of goldenAnswers()) {
     const { status, json, text: plain } = await service.call(body === undefined ? "GET" : "POST", path, body);
@@ -42,7 +42,7 @@ test(
   "every read of the store of format 1 is answered as by the build that left it, what only its disk had " + "included",
   async () => {
     const { start } = await golden();
-    expect(await answersOf(await start())).toEqual(goldenAnswers());
+    expect(await collectAnswers(await start())).toEqual(goldenAnswers());
   },
 );
 
@@ -54,7 +54,7 @@ test("what lies in its object storage alone is all of it, once this build has sh
   expect((await first.call("POST", "/v1/db/acme--alice/sync")).status).toBe(200);
   await first.close();
   for (const name of readdirSync(directory)) if (name !== "objects") rmSync(join(directory, name), { recursive: true });
-  expect(await answersOf(await start())).toEqual(goldenAnswers());
+  expect(await collectAnswers(await start())).toEqual(goldenAnswers());
 });
 
 test(

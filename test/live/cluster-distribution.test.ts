@@ -98,7 +98,7 @@ async function summariesAt(
   return body.memories.map(({ summary }: { summary: string }) => summary).toSorted();
 }
 
-async function uuidOf(wire: Wire, name: string, headers: Record<string, string> = {}): Promise<string | undefined> {
+async function readUuid(wire: Wire, name: string, headers: Record<string, string> = {}): Promise<string | undefined> {
   const { body } = expectOk(await wire.call("ControlService.ListDatabases", {}, headers));
   return body.databases.find((database: { name: string }) => database.name === name)?.uuid;
 }
@@ -124,9 +124,9 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       for (const node of cluster.nodes) {
         const name = freshName();
         const { uuid } = expectOk(await of(a).call("ControlService.CreateDatabase", { name })).body;
-        expect(await cluster.writerOf(uuid), "a database that nobody wrote has no writer").toBeUndefined();
+        expect(await cluster.readWriter(uuid), "a database that nobody wrote has no writer").toBeUndefined();
         expect(expectOk(await put(of(node), name, "k", "v")).txid).toBe(1);
-        expect(await cluster.writerOf(uuid)).toMatchObject({
+        expect(await cluster.readWriter(uuid)).toMatchObject({
           node: node.id,
           leaseEpoch: expect.any(Number),
           address: `http://127.0.0.1:${node.links.peers.port}`,
@@ -138,11 +138,11 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       "dist-02: a write sent to another node is forwarded, its transaction id relayed, and ownership " + "stays",
       async () => {
         const { db, uuid } = await ownedBy(a, wireName);
-        const before = await cluster.writerOf(uuid);
+        const before = await cluster.readWriter(uuid);
         expect(expectOk(await insert(of(b), db, "from b")).txid).toBe(2);
         expect(expectOk(await insert(of(c), db, "from c")).txid).toBe(3);
         expect(await rowsAt(of(a), db)).toEqual(["from b", "from c"]);
-        expect(await cluster.writerOf(uuid)).toEqual(before);
+        expect(await cluster.readWriter(uuid)).toEqual(before);
         const refused = await insert(of(b), db, "from b");
         expect(refused, "the owner's refusal is relayed").toMatchObject({ code: "invalid_request", txid: 3 });
       },
@@ -153,14 +153,14 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       const first = expectOk(
         await ingest(of(a), "dist", profile, { topic_key: "colour", summary: "likes the colour red" }),
       );
-      const uuid = await uuidOf(of(b), `dist--${profile}`);
-      const writer = await cluster.writerOf(uuid!);
+      const uuid = await readUuid(of(b), `dist--${profile}`);
+      const writer = await cluster.readWriter(uuid!);
       const second = expectOk(
         await ingest(of(b), "dist", profile, { topic_key: "colour", summary: "likes the colour blue" }),
       );
       expect(second.txid).toBeGreaterThan(first.txid!);
       expect(second.body.results).toMatchObject([{ status: "created", superseded: [first.body.results[0].id] }]);
-      expect(await cluster.writerOf(uuid!)).toEqual(writer);
+      expect(await cluster.readWriter(uuid!)).toEqual(writer);
       for (const node of [a, b, c])
         expect(await summariesAt(of(node), "dist", profile, "colour", atLeast(second.txid))).toEqual([
           "likes the colour blue",
@@ -235,7 +235,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         );
         expect(replies.map(({ code }) => code).toSorted()).toEqual(["already_exists", "already_exists", "ok"]);
         const { uuid } = replies.find(({ code }) => code === "ok")!.body;
-        for (const node of [a, b, c]) expect(await uuidOf(of(node), name)).toBe(uuid);
+        for (const node of [a, b, c]) expect(await readUuid(of(node), name)).toBe(uuid);
         const loser = [a, b, c][replies.findIndex(({ code }) => code !== "ok")]!;
         const { txid } = expectOk(await put(of(loser), name, "k", "from the loser"));
         for (const node of [a, b, c])
@@ -256,7 +256,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
           );
         const made = await all("memory");
         const txid = Math.max(...made.map((reply) => expectOk(reply).txid!));
-        const uuids = new Set(await Promise.all([a, b, c].map((node) => uuidOf(of(node), `dist--${profile}`))));
+        const uuids = new Set(await Promise.all([a, b, c].map((node) => readUuid(of(node), `dist--${profile}`))));
         expect(uuids.size).toBe(1);
         for (const node of [a, b, c])
           expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(txid))).toEqual([
@@ -269,11 +269,11 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         const again = expectOk(
           await ingest(of(b), "dist", profile, { type: "event", summary: "memory after the deletion" }),
         );
-        const uuid = await uuidOf(of(b), `dist--${profile}`);
+        const uuid = await readUuid(of(b), `dist--${profile}`);
         expect(uuids.has(uuid)).toBe(false);
         for (const node of [a, b, c]) {
           await eventually(15_000, async () => {
-            expect(await uuidOf(of(node), `dist--${profile}`)).toBe(uuid);
+            expect(await readUuid(of(node), `dist--${profile}`)).toBe(uuid);
             expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(again.txid))).toEqual([
               "memory after the deletion",
             ]);
@@ -288,16 +288,16 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
     async () => {
       const { db, uuid } = await ownedBy(a);
       expectOk(await insert(at(a), db, "by a"));
-      const first = (await cluster.writerOf(uuid))!.leaseEpoch;
+      const first = (await cluster.readWriter(uuid))!.leaseEpoch;
       await a.stop();
-      expect(await cluster.writerOf(uuid)).toBeUndefined();
+      expect(await cluster.readWriter(uuid)).toBeUndefined();
       expectOk(await insert(at(b), db, "by b or c"));
-      const second = (await cluster.writerOf(uuid))!;
+      const second = (await cluster.readWriter(uuid))!;
       expect(second.leaseEpoch).toBeGreaterThan(first);
       expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
       await a.start();
       const { txid } = expectOk(await insert(at(a), db, "through a"));
-      expect(await cluster.writerOf(uuid), "ownership does not come back by itself").toEqual(second);
+      expect(await cluster.readWriter(uuid), "ownership does not come back by itself").toEqual(second);
       for (const node of [a, b, c])
         expect(await rowsAt(at(node), db, atLeast(txid))).toEqual(["by a", "by b or c", "through a"]);
     },
@@ -311,14 +311,14 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       expectOk(await insert(at(a), db, "kept", durable));
       a.links.store.silence();
       const dirty = expectOk(await insert(at(a), db, "dirty"));
-      const before = (await cluster.writerOf(uuid))!;
+      const before = (await cluster.readWriter(uuid))!;
       await cluster.revoke(before.leaseId);
       const taken = await eventually(15_000, async () =>
         expectOk(await insert(at(b), db, "by the new owner", durable)),
       );
       expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
-      expect((await cluster.writerOf(uuid))!.leaseEpoch).toBeGreaterThan(before.leaseEpoch);
-      expect(await cluster.ownerOf(uuid)).not.toBe(a);
+      expect((await cluster.readWriter(uuid))!.leaseEpoch).toBeGreaterThan(before.leaseEpoch);
+      expect(await cluster.findOwner(uuid)).not.toBe(a);
       a.links.store.restore();
       await pause(3_000);
       for (const node of [a, b, c]) {
@@ -347,7 +347,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       a.links.store.silence();
       a.links.coordination.cut();
       const late = insert(at(a), db, "late", durable);
-      await cluster.revoke((await cluster.writerOf(uuid))!.leaseId);
+      await cluster.revoke((await cluster.readWriter(uuid))!.leaseId);
       const { txid } = await eventually(15_000, async () =>
         expectOk(await insert(at(b), db, "by the new owner", durable)),
       );
@@ -420,7 +420,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       // Now c knows a as the owner of all of them.
       const leaseEpochs = new Map(
         await Promise.all(
-          databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.leaseEpoch] as const),
+          databases.map(async ({ uuid }) => [uuid, (await cluster.readWriter(uuid))!.leaseEpoch] as const),
         ),
       );
       for (const { db } of databases) expectOk(await insert(at(c), db, "first", durable));
@@ -428,12 +428,12 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       for (const { db } of databases) expectOk(await insert(at(b), db, "second", durable));
       await a.start();
       // Who takes a database is a matter of its uuid; one that c took itself is not forwarded.
-      const owners = await Promise.all(databases.map(({ uuid }) => cluster.ownerOf(uuid)));
+      const owners = await Promise.all(databases.map(({ uuid }) => cluster.findOwner(uuid)));
       const forwarded = databases.filter((_, index) => owners[index] === b);
       expect(forwarded.length).toBeGreaterThan(0);
       for (const { db, uuid } of forwarded) {
         const { txid } = expectOk(await insert(at(c), db, "third"));
-        const writer = (await cluster.writerOf(uuid))!;
+        const writer = (await cluster.readWriter(uuid))!;
         expect(writer.node).toBe(b.id);
         expect(writer.leaseEpoch).toBeGreaterThan(leaseEpochs.get(uuid)!);
         for (const node of [a, b, c])
@@ -514,8 +514,8 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
       await mint(atA, "elsewhere", "admin"),
     ];
     const first = expectOk(await ingest(atA, ns, "alice", { summary: "at the owner" }, writer));
-    const uuid = await uuidOf(atB, `${ns}--alice`, platform);
-    expect(await cluster.ownerOf(uuid!)).toBe(a);
+    const uuid = await readUuid(atB, `${ns}--alice`, platform);
+    expect(await cluster.findOwner(uuid!)).toBe(a);
 
     expect(await ingest(atB, ns, "alice", { summary: "by a reader" }, reader)).toMatchObject({ code: "forbidden" });
     expect(await ingest(atB, ns, "alice", { summary: "by a stranger" }, stranger)).toMatchObject({ code: "forbidden" });

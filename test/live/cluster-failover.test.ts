@@ -52,7 +52,7 @@ async function must(answer: ReturnType<typeof callRest>): Promise<Awaited<Return
   return given;
 }
 
-const txidOf = ({ headers }: { readonly headers: Headers }): number => Number(headers.get("service-txid"));
+const readTxid = ({ headers }: { readonly headers: Headers }): number => Number(headers.get("service-txid"));
 
 async function keysAt(node: ClusterNode, db: string, headers: Record<string, string> = {}): Promise<string[]> {
   const keys: string[] = [];
@@ -85,15 +85,15 @@ class SteadyWriter {
       const key = `${this.#node.name}-${this.#headers["service-durability"] ?? "standard"}-${step}`;
       const startMs = performance.now();
       const answer = await put(this.#node, this.#db, key, this.#headers).catch(() => undefined);
-      const numberOf = (name: string): number => Number(answer?.headers.get(name) ?? 0);
+      const readNumber = (name: string): number => Number(answer?.headers.get(name) ?? 0);
       this.tried.push({
         key,
         startMs,
         endMs: performance.now(),
         status: answer?.status,
         text: answer?.text ?? "",
-        txid: numberOf("service-txid"),
-        durableTxid: numberOf("service-durable-txid"),
+        txid: readNumber("service-txid"),
+        durableTxid: readNumber("service-durable-txid"),
       });
       await pause(10);
     }
@@ -139,7 +139,7 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     const db = `failover-${names++}`;
     const { json } = await must(owner.call("POST", "/v1/databases", { name: db }));
     await eventually(20_000, () => must(put(owner, db, "first", durable)));
-    expect(await cluster.ownerOf(json.uuid)).toBe(owner);
+    expect(await cluster.findOwner(json.uuid)).toBe(owner);
     return { db, uuid: json.uuid };
   }
 
@@ -201,7 +201,7 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
   test("F60: what a dead writer had acknowledged and not shipped is lost, and every node says so", async () => {
     const { db } = await ownedBy(a);
     a.links.store.silence();
-    const lost = txidOf(await must(put(a, db, "lost")));
+    const lost = readTxid(await must(put(a, db, "lost")));
     await a.kill();
     await firstAccepted(b, db, takeoverMs + 5_000);
     a.links.store.restore();
@@ -217,15 +217,15 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     const { db, uuid } = await ownedBy(a);
     a.links.store.silence("requests");
     const late = put(a, db, "late", durable).catch(() => undefined);
-    const dirty = txidOf(await must(put(a, db, "dirty")));
+    const dirty = readTxid(await must(put(a, db, "dirty")));
     await pause(1_500);
     a.pause();
     const startMs = performance.now();
     await firstAccepted(b, db, takeoverMs + 5_000);
-    expect(await cluster.ownerOf(uuid)).not.toBe(a);
+    expect(await cluster.findOwner(uuid)).not.toBe(a);
     // Now the store gets what the sleeper had sent.
     a.links.store.restore();
-    const { txid } = await must(put(b, db, "by the new owner", durable)).then((answer) => ({ txid: txidOf(answer) }));
+    const { txid } = await must(put(b, db, "by the new owner", durable)).then((answer) => ({ txid: readTxid(answer) }));
     await pause(Math.max(0, startMs + 15_000 - performance.now()));
     a.resume();
     expect((await late)?.status, "nothing durable was acknowledged").not.toBe(200);
@@ -260,7 +260,7 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
 
       await must(put(b, db, "by the new owner", durable));
       const takenMs = performance.now();
-      expect(await cluster.ownerOf(uuid)).not.toBe(a);
+      expect(await cluster.findOwner(uuid)).not.toBe(a);
       await pause(4_000);
       expect(
         writer.acknowledged.filter((tried) => tried.startMs > takenMs),
@@ -340,7 +340,7 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
       `the longest time without an accepted write was ${writer.longestGapMs.toFixed(0)} ms; ` +
         `refused: ${writer.tried.length - writer.acknowledged.length}`,
     );
-    expect(await cluster.ownerOf(uuid)).not.toBe(a);
+    expect(await cluster.findOwner(uuid)).not.toBe(a);
     expect(writer.acknowledged.at(-1)!.startMs).toBeGreaterThan(stoppedMs);
     expectAll(await keysAt(c, db, { "service-consistency": "primary" }), writer.acknowledged);
     expect(writer.longestGapMs).toBeLessThan(1_000);
@@ -387,7 +387,7 @@ describe.skipIf(!hasCluster)(`two nodes that do not know of each other${clusterN
     const db = "shared";
     await must(a.call("POST", "/v1/databases", { name: db }));
     await must(put(a, db, "by the first", durable));
-    const taken = txidOf(await must(put(b, db, "by the second", durable)));
+    const taken = readTxid(await must(put(b, db, "by the second", durable)));
     expect((await put(a, db, "too late", durable)).status).toBe(503);
     const endMs = performance.now() + 5_000;
     while (performance.now() < endMs) {
@@ -396,7 +396,7 @@ describe.skipIf(!hasCluster)(`two nodes that do not know of each other${clusterN
       expect(json.error).toMatch(/another node has claimed/);
       await pause(200);
     }
-    expect(txidOf(await must(put(b, db, "by the second again", durable)))).toBe(taken + 1);
+    expect(readTxid(await must(put(b, db, "by the second again", durable)))).toBe(taken + 1);
     expect(await keysAt(b, db)).toEqual(["by the first", "by the second", "by the second again"]);
     expect(a.log()).toMatch(/another node/);
   });

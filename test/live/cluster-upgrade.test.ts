@@ -56,7 +56,7 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
     async function ownedBy(owner: ClusterNode, name = `upgrade-${turns++}`): Promise<Owned> {
       const { uuid } = expectOk(await rest(owner).call("ControlService.CreateDatabase", { name })).body;
       expectOk(await put(owner, name, "first", "by its writer"));
-      expect(await cluster.ownerOf(uuid)).toBe(owner);
+      expect(await cluster.findOwner(uuid)).toBe(owner);
       const owned = { db: name, uuid, keys: ["first"] };
       written.push(owned);
       return owned;
@@ -85,7 +85,7 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
       }
       await exerciseData(caller, db, keys);
       await exerciseBranches(caller, db);
-      expect(await cluster.ownerOf(uuid)).toBe(owner);
+      expect(await cluster.findOwner(uuid)).toBe(owner);
       await exerciseMemory(caller, owner);
     }
 

@@ -8,7 +8,7 @@ import { startNodeProcess } from "../support/node-process.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 const run = promisify(execFile);
-const pathOf = (relative: string): string => fileURLToPath(new URL(`../../${relative}`, import.meta.url));
+const resolvePath = (relative: string): string => fileURLToPath(new URL(`../../${relative}`, import.meta.url));
 
 describe.skipIf(!inGate)("a Python client over gRPC", () => {
   test(
@@ -18,10 +18,10 @@ describe.skipIf(!inGate)("a Python client over gRPC", () => {
       const node = await startNodeProcess(temporaryDirectory());
       onTestFinished(() => node.end("SIGTERM"));
       const script = [
-        pathOf("test/support/python/client.py"),
+        resolvePath("test/support/python/client.py"),
         String(node.port),
-        pathOf("proto"),
-        pathOf("node_modules/google-proto-files"),
+        resolvePath("proto"),
+        resolvePath("node_modules/google-proto-files"),
       ];
       const { stdout } = await run(gateTool("PALIMPSEST_PYTHON"), script, { timeout: 100_000 });
       const lines = stdout.trim().split("\n");

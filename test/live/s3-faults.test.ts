@@ -34,7 +34,7 @@ async function told<Value>(act: () => Promise<Value>): Promise<Value | undefined
   }
 }
 
-function nameOf(body: string): string {
+function parseName(body: string): string {
   return body.slice(0, body.indexOf(":"));
 }
 
@@ -97,7 +97,7 @@ class Story {
     const isLanded = outcome?.kind === "landed";
     const act = {
       kind: "put",
-      value: nameOf(value),
+      value: parseName(value),
       over: standing.value,
       outcome: isLanded ? "stored" : "unknown",
     } as const;
@@ -113,7 +113,7 @@ class Story {
     this.#count(found ? "get" : "get in doubt");
     if (!found) return undefined;
     const body = found.found && Buffer.from(found.found.bytes).toString();
-    const value = body && nameOf(body);
+    const value = body && parseName(body);
     if (body) expect(this.#bodies.has(body), `${key} holds ${body.length} characters that nobody put`).toBe(true);
     this.#note(key, { client, start, end: performance.now(), act: { kind: "get", found: value } });
     return { value, version: found.found?.version };
@@ -185,7 +185,7 @@ describe.skipIf(!hasS3Server)(
         onTestFinished(() => mangler.close());
         // Bounds of many seconds pass soon, so that senders give up what then comes late.
         const store = await openStore(
-          { ...server.locationOf(`faults-${story}`), endpoint: `http://127.0.0.1:${mangler.port}` },
+          { ...server.buildLocation(`faults-${story}`), endpoint: `http://127.0.0.1:${mangler.port}` },
           hastyWorld(20),
         );
         const told = new Story(store, random);

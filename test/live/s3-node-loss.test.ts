@@ -27,7 +27,7 @@ const roundsOfStore = 25;
 /** What goes with the process. */
 type Loss = "nothing" | "databases" | "everything";
 
-function lossOf(random: () => number): Loss {
+function drawLoss(random: () => number): Loss {
   const draw = random();
   return draw < 0.2 ? "nothing" : draw < 0.6 ? "databases" : "everything";
 }
@@ -97,7 +97,7 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
     const directory = join(temporaryDirectory(), "data");
     const variables = {
       ...server.variables,
-      SERVICE_OBJECT_STORE: server.urlOf(prefix),
+      SERVICE_OBJECT_STORE: server.buildUrl(prefix),
       SERVICE_GC_GRACE_SECS: "1",
       SERVICE_LOG_LEVEL: "warn",
     };
@@ -114,7 +114,7 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
       await writing;
       tally.kills++;
       tally.acknowledged += clients.reduce((sum, { acknowledged }) => sum + acknowledged, 0) - before;
-      const loss = lossOf(random);
+      const loss = drawLoss(random);
       tally.losses[loss]++;
       if (loss !== "nothing") rmSync(loss === "everything" ? directory : join(directory, "db"), { recursive: true });
       node = await start();

@@ -51,7 +51,7 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
     const directory = join(temporaryDirectory(), "data");
     const variables = {
       ...server.variables,
-      SERVICE_OBJECT_STORE: server.urlOf(`outage-${stores++}`),
+      SERVICE_OBJECT_STORE: server.buildUrl(`outage-${stores++}`),
       SERVICE_REQUEST_TIMEOUT: String(requestTimeoutMs / 1_000),
       ...given,
     };

@@ -58,7 +58,7 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
   }
 
   test("a fleet is copied from one prefix to another while it is written, and comes back from there", async () => {
-    const [live, copy, fresh] = [server.urlOf("live"), server.urlOf("copy"), server.urlOf("fresh")];
+    const [live, copy, fresh] = [server.buildUrl("live"), server.buildUrl("copy"), server.buildUrl("fresh")];
     await written(live);
     const service = await started(live);
     const writing = (async () => {

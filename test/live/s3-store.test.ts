@@ -15,7 +15,7 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
   let server: S3Server;
   let stores = 0;
   const newPrefix = (): string => `store-${stores++}/objects`;
-  const open = (world = realWorld()): Promise<ObjectStore> => openStore(server.locationOf(newPrefix()), world);
+  const open = (world = realWorld()): Promise<ObjectStore> => openStore(server.buildLocation(newPrefix()), world);
 
   beforeAll(async () => {
     server = await startS3Server();
@@ -34,11 +34,11 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
   });
 
   test("several processes count to 100 on one key and no step is lost or taken twice", async () => {
-    expect(await racePuts(server.locationOf(newPrefix()), 4, 100)).toEqual({ wins: 100, unknown: 0 });
+    expect(await racePuts(server.buildLocation(newPrefix()), 4, 100)).toEqual({ wins: 100, unknown: 0 });
   });
 
   test("wrong credentials and a missing bucket are wrong configurations", async () => {
-    const { bucket: _, ...rest } = server.locationOf(newPrefix());
+    const { bucket: _, ...rest } = server.buildLocation(newPrefix());
     const elsewhere = await openStore({ ...rest, bucket: "no-such-bucket" }, realWorld());
     await expect(elsewhere.get("k")).rejects.toMatchObject({
       kind: "misconfigured",
@@ -78,12 +78,12 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
     const prefix = newPrefix();
     const node = await startNodeProcess(temporaryDirectory(), {
       ...server.variables,
-      SERVICE_OBJECT_STORE: server.urlOf(prefix),
+      SERVICE_OBJECT_STORE: server.buildUrl(prefix),
     });
     onTestFinished(() => node.end("SIGTERM"));
     const created = await node.call("POST", "/v1/databases", { name: "harbour" });
     expect(created.status, created.text).toBeLessThan(300);
-    const { objects } = await (await openStore(server.locationOf(prefix), realWorld())).list("", { limit: 100 });
+    const { objects } = await (await openStore(server.buildLocation(prefix), realWorld())).list("", { limit: 100 });
     expect(objects.map(({ key }) => key.split("/")[0])).not.toContain("probe");
     expect(objects.length).toBeGreaterThan(0);
   });
@@ -91,7 +91,7 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
   test("F34: a node does not start on plain HTTP that nobody allowed, nor without its bucket", async () => {
     const { AWS_ALLOW_HTTP: _, ...unallowed } = server.variables;
     await expect(
-      startNodeProcess(temporaryDirectory(), { ...unallowed, SERVICE_OBJECT_STORE: server.urlOf("x") }),
+      startNodeProcess(temporaryDirectory(), { ...unallowed, SERVICE_OBJECT_STORE: server.buildUrl("x") }),
     ).rejects.toThrow("AWS_ALLOW_HTTP=true");
     await expect(
       startNodeProcess(temporaryDirectory(), { ...server.variables, SERVICE_OBJECT_STORE: "s3://no-such-bucket" }),

@@ -69,7 +69,7 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
     ].toSorted();
   }
 
-  const idOf = async (bucket: string, key: string, isLatest: boolean): Promise<string> =>
+  const findVersionId = async (bucket: string, key: string, isLatest: boolean): Promise<string> =>
     (await client.send(new ListObjectVersionsCommand({ Bucket: bucket, Prefix: key }))).Versions!.find(
       (version) => version.IsLatest === isLatest,
     )!.VersionId!;
@@ -146,7 +146,7 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
         new PutObjectLegalHoldCommand({
           Bucket: bucket,
           Key: "objects/held",
-          VersionId: await idOf(bucket, "objects/held", false),
+          VersionId: await findVersionId(bucket, "objects/held", false),
           LegalHold: { Status: "ON" },
         }),
       );
@@ -160,7 +160,7 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
           new PutObjectRetentionCommand({
             Bucket: bucket,
             Key: `objects/${key}`,
-            VersionId: await idOf(bucket, `objects/${key}`, true),
+            VersionId: await findVersionId(bucket, `objects/${key}`, true),
             Retention: retention,
           }),
         );
@@ -183,7 +183,7 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
         new PutObjectLegalHoldCommand({
           Bucket: bucket,
           Key: "objects/held",
-          VersionId: await idOf(bucket, "objects/held", false),
+          VersionId: await findVersionId(bucket, "objects/held", false),
           LegalHold: { Status: "OFF" },
         }),
       );

@@ -8,7 +8,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/history/manifest-writer.ts",
     find: ["      const epoch = Math.max(leaseEpoch, this.#manifest.epoch + 1);"],
     replace: ["      const epoch = Math.max(leaseEpoch, this.#manifest.epoch, 1);"],
-    suites: [{ file: "test/unit/engine/branch-head.test.ts" }, { seeds: 40 }],
+    suites: [{ file: "test/unit/engine/history/manifest-writer.test.ts" }, { seeds: 40 }],
   },
   {
     name: "head-put-without-condition",
@@ -32,14 +32,14 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/maintenance/garbage-collector.ts",
     find: ["      if (!present.has(key) || world.time.sureMs() - atMs < graceMs) continue;"],
     replace: ["      if (!present.has(key)) continue;"],
-    suites: [{ file: "test/unit/engine/collector.test.ts" }],
+    suites: [{ file: "test/unit/engine/maintenance/garbage-collector.test.ts" }],
   },
   {
     name: "durable-before-head",
     why: "A durable answer is lost with its node.",
     file: "engine/database/reply-gate.ts",
-    find: ["    if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);"],
-    replace: ["    if (txid >= 0) return this.afterSync(txid, act, settle);"],
+    find: ["    if (this.#writer.covers(txid)) return this.afterSync(txid, act, completion);"],
+    replace: ["    if (txid >= 0) return this.afterSync(txid, act, completion);"],
     suites: [{ seeds: 40 }],
   },
   {
@@ -48,7 +48,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/branches/rewind.ts",
     find: ["    writeState(connection, state);"],
     replace: ["    writeState(connection, { ...state, txid: readState(connection).txid });"],
-    suites: [{ file: "test/unit/engine/rewind.test.ts" }, { seeds: 40 }],
+    suites: [{ file: "test/unit/engine/branches/rewind.test.ts" }, { seeds: 40 }],
   },
   {
     name: "fork-without-catalog-check",
@@ -61,8 +61,8 @@ export const engineMutants: readonly Mutant[] = [
     ],
     replace: [],
     suites: [
-      { file: "test/unit/engine/branches.test.ts" },
-      { file: "test/unit/engine/collector.test.ts" },
+      { file: "test/unit/engine/branches/branches.test.ts" },
+      { file: "test/unit/engine/maintenance/garbage-collector.test.ts" },
       { seeds: 40 },
     ],
   },
@@ -83,19 +83,20 @@ export const engineMutants: readonly Mutant[] = [
     name: "checkpoint-while-unshipped",
     why: "The log is the outbox: what is folded in before it is shipped can be shipped as one difference only.",
     file: "engine/database/wal-checkpoint-policy.ts",
-    find: ["    if (!this.#state.settled) {"],
-    replace: ["    if (!this.#state.settled && this.#state.committedTxid < 0) {"],
-    suites: [{ file: "test/unit/engine/shipper.test.ts" }],
+    find: ["    if (!this.#state.isDrained) {"],
+    replace: ["    if (!this.#state.isDrained && this.#state.committedTxid < 0) {"],
+    suites: [{ file: "test/unit/engine/shipping/shipper.test.ts" }],
   },
   {
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
     file: "engine/pool/registry.ts",
     find: [
-      "      await this.#options.opener.claims.giveBackAll((manifest) => this.#handles.isCovered(manifest), untilMs);",
+      "      await this.#options.opener.claims.releaseAllIds((manifest) => this.#handles.isCovered(manifest), " +
+        "untilMs);",
     ],
-    replace: ["      await this.#options.opener.claims.giveBackAll(() => true, untilMs);"],
-    suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
+    replace: ["      await this.#options.opener.claims.releaseAllIds(() => true, untilMs);"],
+    suites: [{ file: "test/unit/engine/database/stopping.test.ts" }, { seeds: 40 }],
   },
   {
     name: "poisoned-handle-goes-on",
@@ -114,18 +115,18 @@ export const engineMutants: readonly Mutant[] = [
       "    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });",
       "  if (parts.length > 2) parts.splice(1, 1);",
     ],
-    suites: [{ file: "test/unit/engine/packing.test.ts" }],
+    suites: [{ file: "test/unit/engine/compaction/compactor.test.ts" }],
   },
   {
     name: "erasure-skips-the-log",
     why: "What was erased stays readable in the log's old frames.",
     file: "engine/database/wal-checkpointer.ts",
-    find: ['    if (this.#unknownFrom !== undefined || this.#fold("truncate") !== "folded") return false;'],
-    replace: ['    if (this.#unknownFrom !== undefined || this.#fold("restart") !== "folded") return false;'],
+    find: ['    if (this.#unknownFrom !== undefined || this.#checkpointWal("truncate") !== "folded") return false;'],
+    replace: ['    if (this.#unknownFrom !== undefined || this.#checkpointWal("restart") !== "folded") return false;'],
     suites: [
-      { file: "test/unit/engine/residue.test.ts" },
-      { file: "test/unit/engine/expunge.test.ts" },
-      { file: "test/unit/engine/log-folder.test.ts" },
+      { file: "test/unit/engine/erasure/secret-scan.test.ts" },
+      { file: "test/unit/engine/erasure/erasure-runner.test.ts" },
+      { file: "test/unit/engine/database/wal-checkpointer.test.ts" },
     ],
   },
   {
@@ -134,7 +135,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/local/seen-manifests.ts",
     find: ["    return seen !== undefined && isNewer(seen, { epoch, seq });"],
     replace: ["    return seen !== undefined && epoch < 0;"],
-    suites: [{ file: "test/unit/engine/following-faults.test.ts" }, { file: "test/unit/engine/following.test.ts" }],
+    suites: [{ file: "test/unit/engine/replica/replica-follower-faults.test.ts" }, { file: "test/unit/engine/replica/replica-follower.test.ts" }],
   },
   {
     name: "claim-forgets-the-gap",
@@ -150,7 +151,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/segments/restore.ts",
     find: ['    closeSync(openSync(marker, "w", 0o600));'],
     replace: [],
-    suites: [{ file: "test/unit/engine/restore.test.ts" }, { seeds: 40 }],
+    suites: [{ file: "test/unit/engine/segments/restore.test.ts" }, { seeds: 40 }],
   },
   {
     name: "object-hash-ignored",
@@ -160,18 +161,21 @@ export const engineMutants: readonly Mutant[] = [
       "    if (bytes.length === ref.bytes && sameBytes(await press.digest(bytes), ref.sha256)) return { ref, bytes };",
     ],
     replace: ["    if (bytes.length === ref.bytes) return { ref, bytes };"],
-    suites: [{ seeds: 40 }, { file: "test/unit/engine/restore.test.ts" }],
+    suites: [{ seeds: 40 }, { file: "test/unit/engine/segments/restore.test.ts" }],
   },
   {
     name: "fault-at-close-ends-the-thread",
     why: "One file that cannot be read at its close takes every database of its engine thread along.",
     file: "engine/pool/handle-lifecycle.ts",
     find: [
-      '      this.#options.events.notice("warn", `a file did not close in order (${codeOf(error)})`, ' +
-        "database.opened.uuid);",
+      "      this.#options.events.notice(",
+      '        "warn",',
+      "        `a file did not close in order (${getErrorCode(error)})`,",
+      "        database.opened.uuid,",
+      "      );",
     ],
     replace: ["      throw error;"],
-    suites: [{ file: "test/unit/engine/close-faults.test.ts" }],
+    suites: [{ file: "test/unit/engine/database/close-faults.test.ts" }],
   },
   {
     name: "scrubbed-file-not-synced",
@@ -187,7 +191,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/history/catalogs.ts",
     find: ["    if (doubt) await this.#put(uuid, doubt);"],
     replace: [],
-    suites: [{ file: "test/unit/engine/catalogs.test.ts" }],
+    suites: [{ file: "test/unit/engine/history/catalogs.test.ts" }],
   },
   {
     name: "deleted-branch-served-on",
@@ -195,7 +199,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/history/catalogs.ts",
     find: ["    return isWritten(catalog) && !catalog.branches.some(({ id }) => id === branchId);"],
     replace: ['    return isWritten(catalog) && branchId === "";'],
-    suites: [{ file: "test/unit/engine/branches.test.ts" }],
+    suites: [{ file: "test/unit/engine/branches/branches.test.ts" }],
   },
   {
     name: "doubt-forgotten-by-a-later-try",
@@ -203,6 +207,6 @@ export const engineMutants: readonly Mutant[] = [
     file: "store/port/sure-put.ts",
     find: ["      if (!doubt) throw error;"],
     replace: ['      if (error.kind !== "unknown_outcome") throw error;'],
-    suites: [{ file: "test/unit/store/settled-put.test.ts" }],
+    suites: [{ file: "test/unit/store/port/sure-put.test.ts" }],
   },
 ];

@@ -1,8 +1,8 @@
 /** Faults in the file store: of its order of steps, which is all that its promises rest on. */
 import type { Mutant, Suite } from "./mutant.ts";
 
-const faults: Suite = { file: "test/unit/store/file-store-faults.test.ts" };
-const races: Suite = { file: "test/unit/store/file-store-races.test.ts" };
+const faults: Suite = { file: "test/unit/store/file/file-store-faults.test.ts" };
+const races: Suite = { file: "test/unit/store/file/file-store-races.test.ts" };
 const [versions, system, folders, store, drafts] = [
   "store/file/version-files.ts",
   "store/file/file-system.ts",

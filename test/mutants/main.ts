@@ -23,18 +23,18 @@ interface Outcome {
   readonly secs: number;
 }
 
-/** Whole timelines, as they stand in a file. */
-function timelinesOf(timelines: readonly string[]): string {
-  return timelines.map((timeline) => `${timeline}\n`).join("");
+/** Whole lines, as they stand in a file. */
+function formatLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 /** How often the mutant's text stands in the tree; it fits only where that is once. */
-function timesOf({ file, find }: Mutant): number {
-  return readFileSync(join(root, "src", file), "utf8").split(timelinesOf(find)).length - 1;
+function countTimes({ file, find }: Mutant): number {
+  return readFileSync(join(root, "src", file), "utf8").split(formatLines(find)).length - 1;
 }
 
 /** A copy of the tree, to be broken. */
-function copyOfTree(): string {
+function copyTree(): string {
   const copy = mkdtempSync(join(tmpdir(), "palimpsest-mutant-"));
   for (const name of [
     "src",
@@ -127,7 +127,7 @@ async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
   let caughtBy: Verdict;
   writeFileSync(
     path,
-    sound.replace(timelinesOf(mutant.find), () => timelinesOf(mutant.replace)),
+    sound.replace(formatLines(mutant.find), () => formatLines(mutant.replace)),
   );
   try {
     for (const suite of mutant.suites) if ((caughtBy = await look(tree, suite)) !== undefined) break;
@@ -155,7 +155,7 @@ function rowsBefore(): ReadonlyMap<string, string> {
   );
 }
 
-function rowOf({ mutant, caughtBy, secs }: Outcome): string {
+function formatRow({ mutant, caughtBy, secs }: Outcome): string {
   return (
     `| ${mutant.name} | \`src/${mutant.file}\` ` +
     `| ${mutant.why} | ${caughtBy ?? "**survived**"} | ${secs.toFixed(0)} |`
@@ -167,7 +167,7 @@ function table(outcomes: ReadonlyMap<Mutant, Outcome>): string {
   const before = rowsBefore();
   const rows = mutants.flatMap((mutant) => {
     const outcome = outcomes.get(mutant);
-    return outcome ? [rowOf(outcome)] : (before.get(mutant.name) ?? []);
+    return outcome ? [formatRow(outcome)] : (before.get(mutant.name) ?? []);
   });
   return [
     "# Planted faults",
@@ -187,17 +187,17 @@ function table(outcomes: ReadonlyMap<Mutant, Outcome>): string {
 const { values } = parseArgs({ options: { only: { type: "string", multiple: true }, jobs: { type: "string" } } });
 const chosen = values.only ? mutants.filter(({ name }) => values.only!.some((only) => name.includes(only))) : mutants;
 if (chosen.length === 0) throw new Error("there is no such mutant");
-const stale = mutants.filter((mutant) => timesOf(mutant) !== 1);
+const stale = mutants.filter((mutant) => countTimes(mutant) !== 1);
 if (stale.length > 0)
   throw new Error(
     "these faults do not fit the tree any " +
-      `more: ${stale.map((mutant) => `${mutant.name} (${timesOf(mutant)} times in src/${mutant.file})`).join(", ")}`,
+      `more: ${stale.map((mutant) => `${mutant.name} (${countTimes(mutant)} times in src/${mutant.file})`).join(", ")}`,
   );
 const waiting = [...chosen];
 const outcomes = new Map<Mutant, Outcome>();
 await Promise.all(
   Array.from({ length: Number(values.jobs ?? 1) }, async () => {
-    const tree = copyOfTree();
+    const tree = copyTree();
     try {
       for (let mutant = waiting.shift(); mutant; mutant = waiting.shift())
         outcomes.set(mutant, await judge(tree, mutant));

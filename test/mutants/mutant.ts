@@ -10,9 +10,9 @@ export interface Mutant {
   readonly why: string;
   /** Below src. */
   readonly file: string;
-  /** Whole timelines that stand there once. */
+  /** Whole lines that stand there once. */
   readonly find: readonly string[];
-  /** The timelines in their place. */
+  /** The lines in their place. */
   readonly replace: readonly string[];
   /** Run in this order until one fails. */
   readonly suites: readonly Suite[];

@@ -55,7 +55,7 @@ export const sharingMutants: readonly Mutant[] = [
     file: "engine/pool/ownership-transfer.ts",
     find: ["    await registry.catalogs.confirm(uuid);"],
     replace: [],
-    suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
+    suites: [{ file: "test/unit/engine/writer/overtaken.test.ts" }],
   },
   {
     name: "branched-without-a-lease",
@@ -63,7 +63,7 @@ export const sharingMutants: readonly Mutant[] = [
     file: "engine/branches/branches.ts",
     find: ["    if (this.#parts.isCertain(uuid)) return;"],
     replace: ['    if (this.#parts.isCertain(uuid) || uuid !== "") return;'],
-    suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
+    suites: [{ file: "test/unit/engine/writer/overtaken.test.ts" }],
   },
   {
     name: "sync-asks-nobody",
@@ -73,10 +73,10 @@ export const sharingMutants: readonly Mutant[] = [
     file: "engine/database/database.ts",
     find: [
       "    if (this.#state.opened.manifest.exists)",
-      "      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);",
+      "      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, completion), completion);",
     ],
-    replace: ["    if (this.#state.opened.manifest.exists) return this.#answers.afterShip(txid, done, settle);"],
-    suites: [...shared, { file: "test/unit/engine/overtaken.test.ts" }],
+    replace: ["    if (this.#state.opened.manifest.exists) return this.#answers.afterShip(txid, done, completion);"],
+    suites: [...shared, { file: "test/unit/engine/writer/overtaken.test.ts" }],
   },
   {
     name: "own-gap-taken-for-anothers",
@@ -86,7 +86,7 @@ export const sharingMutants: readonly Mutant[] = [
     replace: [
       "  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;",
     ],
-    suites: [{ file: "test/unit/engine/restored-files.test.ts" }],
+    suites: [{ file: "test/unit/engine/opening/restored-files.test.ts" }],
   },
   {
     name: "proof-forgotten-with-the-process",
@@ -94,7 +94,7 @@ export const sharingMutants: readonly Mutant[] = [
       "The next process appends to log frames that a failed fsync left out, and a loss of power takes what it " +
       "acknowledged.",
     file: "engine/opening/opening.ts",
-    find: ["    await settleProof(this.#path, disk);"],
+    find: ["    await proveIfOwed(this.#path, disk);"],
     replace: [],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "failed before" }],
   },

@@ -35,7 +35,7 @@ export const storageMutants: readonly Mutant[] = [
         "return false;",
     ],
     replace: [],
-    suites: [{ file: "test/unit/sqlite/wal-reader.test.ts" }],
+    suites: [{ file: "test/unit/sqlite/wal/wal-reader.test.ts" }],
   },
   {
     name: "seal-ignores-checksum",
@@ -43,7 +43,7 @@ export const storageMutants: readonly Mutant[] = [
     file: "format/core/seal.ts",
     find: ['  prefix.require(sound, "its checksum is wrong");'],
     replace: [],
-    suites: [{ file: "test/unit/format/seal.test.ts" }, { file: "test/unit/format/head.test.ts" }],
+    suites: [{ file: "test/unit/format/core/seal.test.ts" }, { file: "test/unit/format/history/manifest.test.ts" }],
   },
   {
     name: "slack-left-in-the-file",
@@ -51,7 +51,7 @@ export const storageMutants: readonly Mutant[] = [
     file: "sqlite/pages/slack.ts",
     find: ["      if (page.equals(before)) continue;"],
     replace: ["      if (page.length > 0) continue;"],
-    suites: [{ file: "test/unit/sqlite/slack.test.ts" }],
+    suites: [{ file: "test/unit/sqlite/pages/slack.test.ts" }],
   },
   {
     name: "own-put-taken-for-anothers",
@@ -59,7 +59,7 @@ export const storageMutants: readonly Mutant[] = [
     file: "store/port/sure-put.ts",
     find: ['  if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };'],
     replace: [],
-    suites: [{ file: "test/unit/store/settled-put.test.ts" }, { seeds: 40 }],
+    suites: [{ file: "test/unit/store/port/sure-put.test.ts" }, { seeds: 40 }],
   },
   {
     name: "cut-refusal-is-final",
@@ -67,6 +67,6 @@ export const storageMutants: readonly Mutant[] = [
     file: "store/s3/s3-failure.ts",
     find: ['  if (status >= 300 && status < 500 && cutCodes.has(code)) return "busy";'],
     replace: [],
-    suites: [{ file: "test/unit/store/s3-store.test.ts" }],
+    suites: [{ file: "test/unit/store/s3/s3-store.test.ts" }],
   },
 ];

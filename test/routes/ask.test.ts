@@ -1,7 +1,7 @@
 /** Ask over both wires, against a server that speaks the provider's protocol. */
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
-  blockOf,
+  parseBlock,
   startAssistantServer,
   type AssistantReply,
   type AssistantRequest,
@@ -46,7 +46,7 @@ class Asker {
 
 const says = (answer: string | null, ...sources: unknown[]): AssistantReply => ({ json: { answer, sources } });
 const shownIds = ({ data }: AssistantRequest): string[] =>
-  blockOf(data, "memories").map(({ id }: { id: string }) => id);
+  parseBlock(data, "memories").map(({ id }: { id: string }) => id);
 /** An honest model: it answers from everything that it is shown. */
 const honest = (request: AssistantRequest): AssistantReply => says("The harbour is in Lisbon.", ...shownIds(request));
 
@@ -214,7 +214,7 @@ onBoth(
     }
     expect((await ok(asker.ask("which harbour?"))).body.memories).toHaveLength(8);
     expect((await ok(asker.ask("which harbour?"))).txid).toBe(2);
-    const old = blockOf(server.requests.at(-3)!.data, "memories").find(
+    const old = parseBlock(server.requests.at(-3)!.data, "memories").find(
       ({ summary }: { summary: string }) => summary === "harbour of old",
     );
     expect(old).toMatchObject({ superseded: true, topic: "t" });
@@ -282,10 +282,10 @@ describe("memories are data", () => {
     expect(attacked.system).toBe(calm.system);
     expect(attacked.data.match(/<[^>]*>/g)).toEqual(["<memories>", "</memories>", "<question>", "</question>"]);
     expect(attacked.data.replace(/<memories>[^<]*<\/memories>\n<question>[^<]*<\/question>/, "")).toBe("");
-    expect(blockOf(attacked.data, "memories")).toEqual([
+    expect(parseBlock(attacked.data, "memories")).toEqual([
       expect.objectContaining({ id, summary: attack, topic: attack, content: { [attack]: [attack] } }),
     ]);
-    expect(blockOf(attacked.data, "question")).toMatchObject({ question: `harbour? ${attack}` });
+    expect(parseBlock(attacked.data, "question")).toMatchObject({ question: `harbour? ${attack}` });
   });
 
   test(
@@ -305,7 +305,7 @@ describe("memories are data", () => {
       const long = "<".repeat(20_000);
       await asker.ingest(...Array.from({ length: 8 }, (_, at) => ({ summary: `harbour ${at}`, content: long })));
       const { body } = await ok(asker.ask("which harbour?"));
-      const shown = blockOf(server.requests[1]!.data, "memories");
+      const shown = parseBlock(server.requests[1]!.data, "memories");
       expect(shown.length).toBeGreaterThan(0);
       expect(shown.length).toBeLessThan(8);
       expect(body.memories.map(({ id }: { id: string }) => id)).toEqual(shown.map(({ id }: { id: string }) => id));

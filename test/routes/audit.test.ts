@@ -52,7 +52,13 @@ const fact = {
 };
 
 /** The stream once it has at least so many events. */
-async function streamOf(service: Service, ns: string, atLeast: number, query = "", credential?: string): Promise<any> {
+async function readStream(
+  service: Service,
+  ns: string,
+  atLeast: number,
+  query = "",
+  credential?: string,
+): Promise<any> {
   let page: any;
   await expect
     .poll(
@@ -104,7 +110,7 @@ describe("what is told", () => {
       service.call("POST", "/v1/memory/acme/alice/extract", { turns: [{ role: "user", content: "ZEBRA-content" }] }),
       403,
     );
-    const { events, next_cursor, complete } = await streamOf(service, "acme", 4);
+    const { events, next_cursor, complete } = await readStream(service, "acme", 4);
     expect({ next_cursor, complete }).toEqual({ next_cursor: null, complete: true });
     const anonymous = { kind: "anonymous" };
     const profile = { ns: "acme", profile: "alice", branch: "main", actor: anonymous };
@@ -132,7 +138,7 @@ describe("what is told", () => {
     await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
     await settled();
-    expect((await streamOf(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual([
+    expect((await readStream(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual([
       "policy.update",
       "memory.ingest",
     ]);
@@ -140,7 +146,7 @@ describe("what is told", () => {
     const { memories } = await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
     await done(service.call("GET", "/v1/memory/acme/alice/memories/ZEBRA-query"), 404);
-    const { events } = await streamOf(service, "acme", 6);
+    const { events } = await readStream(service, "acme", 6);
     expect(
       events
         .slice(3)
@@ -178,7 +184,7 @@ describe("what is told", () => {
     await done(service.call("DELETE", `/v1/databases/${await service.database()}`), 204);
     await done(service.call("DELETE", "/v1/databases/acme--p"), 204);
     const told = async (ns: string, atLeast: number): Promise<unknown> =>
-      (await streamOf(service, ns, atLeast)).events.map(({ action, ns: of, profile, resource }: any) =>
+      (await readStream(service, ns, atLeast)).events.map(({ action, ns: of, profile, resource }: any) =>
         [of, profile, action, resource].join(" ").trim(),
       );
     expect(await told("acme", 4)).toEqual([
@@ -222,7 +228,7 @@ describe("what is told", () => {
       400,
     );
     await done(service.call("DELETE", "/v1/memory/acme/alice/memories/zebra.topic"), 404);
-    const { events } = await streamOf(service, "acme", 6);
+    const { events } = await readStream(service, "acme", 6);
     expect(
       events
         .slice(1)
@@ -247,7 +253,7 @@ describe("what is told", () => {
     await done(second.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
     await second.close();
     const third = await node(slow, directory);
-    const { events } = await streamOf(third, "acme", 2);
+    const { events } = await readStream(third, "acme", 2);
     expect(events.map(({ action }: any) => action)).toEqual(["policy.update", "memory.ingest"]);
     expect(brokenLinks(events.map((event: object) => decodeAuditEvent(JSON.stringify(event))))).toEqual([]);
   });
@@ -264,7 +270,7 @@ describe("reading", () => {
         }),
         n === 4 ? 400 : 201,
       );
-      await streamOf(service, "acme", n + 2);
+      await readStream(service, "acme", n + 2);
     }
     const read = async (query: string): Promise<any> => done(service.call("GET", `/v1/namespaces/acme/audit?${query}`));
     const actions = async (query: string): Promise<string[]> =>
@@ -311,7 +317,7 @@ describe("reading", () => {
   test("the default window is the last day, also for the page after a cursor", async () => {
     const service = await node();
     await setPolicy(service, "acme", switchedOn);
-    const [event] = (await streamOf(service, "acme", 1)).events;
+    const [event] = (await readStream(service, "acme", 1)).events;
     const past = await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts}`));
     expect(past).toEqual({ events: [], next_cursor: null, complete: true });
     expect((await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts + 86_400_000}`))).events).toEqual([
@@ -325,7 +331,7 @@ describe("reading", () => {
   test("gRPC gives the same events", async () => {
     const service = await node();
     await setPolicy(service, "acme", switchedOn);
-    const { events } = await streamOf(service, "acme", 1);
+    const { events } = await readStream(service, "acme", 1);
     const reply = await service.wire("grpc").call("ControlService.ReadAudit", { ns: "acme" });
     expect(reply.code).toBe("ok");
     expect(reply.body.events.map(({ id, prev, action }: any) => ({ id, prev, action }))).toEqual(
@@ -352,16 +358,16 @@ describe("with authentication", () => {
       await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(write)), 201);
       await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(other)), 403);
       await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 401);
-      const { events } = await streamOf(service, "acme", 7, "", platformKey);
-      expect((await streamOf(service, "acme", 7, "", admin)).events).toEqual(events);
-      const statusOf = async (credential?: string): Promise<number> =>
+      const { events } = await readStream(service, "acme", 7, "", platformKey);
+      expect((await readStream(service, "acme", 7, "", admin)).events).toEqual(events);
+      const readStatus = async (credential?: string): Promise<number> =>
         (await service.call("GET", "/v1/namespaces/acme/audit", undefined, bearer(credential))).status;
       expect([
-        await statusOf(),
-        await statusOf("garbage"),
-        await statusOf(write),
-        await statusOf(other),
-        await statusOf(profile),
+        await readStatus(),
+        await readStatus("garbage"),
+        await readStatus(write),
+        await readStatus(other),
+        await readStatus(profile),
       ]).toEqual([401, 401, 403, 403, 403]);
 
       const hash = expect.stringMatching(/^[0-9a-f]{16}$/);

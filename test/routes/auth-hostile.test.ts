@@ -10,13 +10,13 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { jsonLog } from "../../src/base/log.ts";
 import { derivedClusterKey } from "../../src/control/access/credentials.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { startNode } from "../../src/server/node/compose.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
-import { callWithHost, configOf } from "../support/service.ts";
+import { callWithHost, buildConfig } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames } from "../support/wires.ts";
 
@@ -35,7 +35,7 @@ const put = (credential: string | undefined, path: string, headers: Record<strin
 
 test("forged forwarding and internal headers widen nothing and narrow nothing", async () => {
   const token = await node.mint({ db: "plain" }, "read");
-  const key = await signingKeyOf(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
+  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
   const forged: Record<string, string>[] = [
     { "service-internal": "1" },
     { "service-internal": platformKey },
@@ -72,7 +72,7 @@ test("forged forwarding and internal headers widen nothing and narrow nothing", 
 });
 
 test("auth-16: the cluster key alone opens no data and no control route", async () => {
-  const key = await signingKeyOf(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
+  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
   for (const path of ["/v1/db/plain/kv/n", "/v1/databases", "/v1/memory/acme", "/health/ready"])
     expect((await node.call(derivedClusterKey(key), "GET", path)).status).toBe(401);
 });
@@ -145,15 +145,15 @@ test("a key that is replaced stays listed, and its tokens are good no more", asy
     generateKeyPairSync("ed25519").privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
   const first = await startGuarded({ SERVICE_AUTH_KEY: keyText() }, directory);
   const token = await first.mint({ ns: "acme" }, "read");
-  const kidsOf = async (on: Guarded): Promise<string[]> =>
+  const readKids = async (on: Guarded): Promise<string[]> =>
     ((await on.call(undefined, "GET", "/.well-known/jwks.json")).json as { keys: { kid: string }[] }).keys.map(
       ({ kid }) => kid,
     );
-  const [oldKid] = await kidsOf(first);
+  const [oldKid] = await readKids(first);
   await first.service.close();
   const second = await startGuarded({ SERVICE_AUTH_KEY: keyText() }, directory);
   try {
-    const kids = await kidsOf(second);
+    const kids = await readKids(second);
     expect(kids).toHaveLength(2);
     expect([kids[0] === oldKid, kids[1]]).toEqual([false, oldKid]);
     expect((await second.call(token, "GET", "/v1/memory/acme")).status).toBe(401);
@@ -214,11 +214,14 @@ test(
   "pages: health and keys are everyone's, the rest the operator's; on the operators' own port " + "everyone's",
   async () => {
     const directory = temporaryDirectory();
-    const running = await startNode(configOf(directory, { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }), {
-      info() {},
-      warn() {},
-      error() {},
-    });
+    const running = await startNode(
+      buildConfig(directory, { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }),
+      {
+        info() {},
+        warn() {},
+        error() {},
+      },
+    );
     onTestFinished(() => running.close());
     const get = (address: string, path: string, credential?: string): Promise<number> =>
       fetch(`${address}${path}`, { headers: bearer(credential) }).then(({ status }) => status);
@@ -275,7 +278,10 @@ test("no credential, key or part of one ever stands in the log, in an answer, or
     SERVICE_CLUSTER_KEY: "cluster-secret-456",
     SERVICE_AUTH_KEY: given,
   };
-  const running = await startNode(configOf(directory, { ...guardedVariables, ...secrets }), jsonLog("debug", output));
+  const running = await startNode(
+    buildConfig(directory, { ...guardedVariables, ...secrets }),
+    jsonLog("debug", output),
+  );
   const answers: string[] = [];
   const call = async (credential: string | undefined, method: string, path: string, body?: string): Promise<string> => {
     const response = await fetch(`${running.address}${path}`, {
@@ -322,10 +328,10 @@ test(
   async () => {
     const directory = temporaryDirectory();
     const { privateKey } = generateKeyPairSync("ed25519");
-    const derived = derivedClusterKey(await signingKeyOf(privateKey));
+    const derived = derivedClusterKey(await buildSigningKey(privateKey));
     const given = privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
     const start = startNode(
-      configOf(directory, { ...guardedVariables, SERVICE_AUTH_KEY: given, SERVICE_PLATFORM_KEY: derived }),
+      buildConfig(directory, { ...guardedVariables, SERVICE_AUTH_KEY: given, SERVICE_PLATFORM_KEY: derived }),
       { info() {}, warn() {}, error() {} },
     );
     const error: unknown = await start.then(

@@ -137,7 +137,7 @@ describe("palimpsest backup and restore --all", () => {
     await sql(service, "one", "CREATE TABLE big AS SELECT randomblob(100000) AS b");
     expect((await service.call("DELETE", "/v1/databases/two")).status).toBeLessThan(300);
     await service.close();
-    const uuid = fleet.uuidOf("two");
+    const uuid = fleet.readUuid("two");
     const run = await backup(fleet, to.url);
     expect(run, run.error).toMatchObject({ code: 0 });
     expect(Number(/; (\d+) of them/.exec(run.out)![1])).toBeGreaterThan(0);
@@ -154,7 +154,7 @@ describe("palimpsest backup and restore --all", () => {
     async () => {
       const fleet = await smallFleet();
       const to = place();
-      const uuid = fleet.uuidOf("one");
+      const uuid = fleet.readUuid("one");
       const spare = place();
       cpSync(fleet.objects, spare.objects, { recursive: true });
       loseObject(fleet.objects, keysUnder(fleet.objects, `db/${uuid}/seg/`)[0]!);
@@ -201,7 +201,7 @@ describe("palimpsest backup and restore --all", () => {
     const fleet = await smallFleet();
     const to = place();
     await backup(fleet, to.url);
-    rotObject(to.objects, keysUnder(to.objects, `db/${fleet.uuidOf("one")}/seg/`)[0]!);
+    rotObject(to.objects, keysUnder(to.objects, `db/${fleet.readUuid("one")}/seg/`)[0]!);
     const found = await backup(fleet, to.url, "--verify", "restore");
     expect(found.code).toBe(1);
     expect(found.error).toContain("is not what was written");
@@ -273,7 +273,7 @@ describe("palimpsest backup and restore --all", () => {
       await alice.erased({ topic_key: "about late", type: "fact" });
       const { erasure_id: id } = await alice.at("side").erased({ memory_id: rotten });
       await service.close();
-      rotObject(fleet.objects, `erasures/${fleet.uuidOf(alice.database.name)}/${id}`);
+      rotObject(fleet.objects, `erasures/${fleet.readUuid(alice.database.name)}/${id}`);
 
       const nowhere = await restoreAll(to.url, place().url, "--erasures-from", "ftp://later");
       expect(nowhere).toMatchObject({ code: 2, error: expect.stringContaining("--erasures-from: ") });
@@ -286,7 +286,7 @@ describe("palimpsest backup and restore --all", () => {
           `late","type":"fact"}`,
       ]);
       expect(done.error).toContain(
-        `an erasure that the backup lacks cannot be told: erasures/${fleet.uuidOf(alice.database.name)}/${id}: `,
+        `an erasure that the backup lacks cannot be told: erasures/${fleet.readUuid(alice.database.name)}/${id}: `,
       );
       // The call is what it says.
       const again = await started(restored);
@@ -314,7 +314,7 @@ describe("palimpsest backup and restore --all", () => {
       rmSync(fleet.objects, { recursive: true });
       expect((await restoreAll(to.url, fleet.url)).code).toBe(0);
       const manifest = decodeManifest(
-        readFileSync(objectFile(fleet.objects, `db/${fleet.uuidOf("one")}/head/main`)).subarray(1),
+        readFileSync(objectFile(fleet.objects, `db/${fleet.readUuid("one")}/head/main`)).subarray(1),
       );
       expect(manifest.node).toBe("palimpsest-restore");
       rmSync(join(fleet.directory, "db"), { recursive: true });

@@ -10,22 +10,22 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { type ExchangeRequest, ExchangeRequestSchema, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { derivedClusterKey } from "../../src/control/access/credentials.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { messageOfCall } from "../../src/server/cluster/node-messages.ts";
 import { endpoints } from "../../src/service/call/methods.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
-import { callOf, codec, greeting, readCall, sayTo } from "../support/peer-node.ts";
+import { buildCall, codec, greeting, readCall, sayTo } from "../support/peer-node.ts";
 import { sampleRequests } from "../support/requests.ts";
 import { startService, type Service } from "../support/service.ts";
 import { wireNames } from "../support/wires.ts";
 
 const path = "/palimpsest.node.v1.NodeService/Exchange";
 
-async function keyOf(service: Service): Promise<string> {
+async function deriveKey(service: Service): Promise<string> {
   return derivedClusterKey(
-    await signingKeyOf(createPrivateKey(readFileSync(join(service.directory, "signing-key.pem")))),
+    await buildSigningKey(createPrivateKey(readFileSync(join(service.directory, "signing-key.pem")))),
   );
 }
 
@@ -54,7 +54,7 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
   beforeAll(async () => {
     etcd = await startEtcd();
     node = await startGuarded({ SERVICE_COORD: etcd.endpoint });
-    key = await keyOf(node.service);
+    key = await deriveKey(node.service);
     await node.create("plain");
   });
   afterAll(async () => {
@@ -62,7 +62,7 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     await etcd?.end();
   });
   const aRead = (): ExchangeRequest =>
-    create(ExchangeRequestSchema, { calls: [messageOfCall(7, callOf({ call: readCall, term: undefined }), codec)] });
+    create(ExchangeRequestSchema, { calls: [messageOfCall(7, buildCall({ call: readCall, term: undefined }), codec)] });
 
   test("auth-16: the internal service without the cluster key is 401 over gRPC, and with it is served", async () => {
     const token = await node.mint({ ns: "acme" }, "admin");
@@ -167,14 +167,14 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
       expect((await open.call("GET", "/v1/databases")).status).toBe(200);
       expect(await ask(open, {}, greeting(), aRead())).toBe(Code.Unauthenticated);
       expect(await ask(open, { "service-internal": key }, greeting(), aRead())).toBe(Code.Unauthenticated);
-      expect(await ask(open, { "service-internal": await keyOf(open) }, greeting(), aRead())).toEqual([7]);
+      expect(await ask(open, { "service-internal": await deriveKey(open) }, greeting(), aRead())).toEqual([7]);
     },
   );
 
   test("a key that is given is the one, and the derived one is none", async () => {
     const given = await startGuarded({ SERVICE_COORD: etcd.endpoint, SERVICE_CLUSTER_KEY: "a-key-of-our-own" });
     onTestFinished(() => given.service.close());
-    expect(await ask(given.service, { "service-internal": await keyOf(given.service) }, greeting(), aRead())).toBe(
+    expect(await ask(given.service, { "service-internal": await deriveKey(given.service) }, greeting(), aRead())).toBe(
       Code.Unauthenticated,
     );
     expect(await ask(given.service, { "service-internal": "a-key-of-our-own" }, greeting(), aRead())).toEqual([7]);
@@ -184,7 +184,7 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
 test("a node without others has no internal service, with the key or without", async () => {
   const alone = await startGuarded();
   onTestFinished(() => alone.service.close());
-  for (const headers of [{}, { "service-internal": await keyOf(alone.service) }]) {
+  for (const headers of [{}, { "service-internal": await deriveKey(alone.service) }]) {
     expect(await ask(alone.service, headers as Record<string, string>, greeting())).toBe(Code.Unimplemented);
     expect((await fetch(`${alone.service.address}${path}`, { method: "POST", headers })).status).toBe(404);
   }

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { sectionsOf, shellIn, type Ran } from "../support/documented.ts";
+import { parseSections, shellIn, type Ran } from "../support/documented.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import {
   diagnosed,
@@ -23,7 +23,7 @@ import {
 } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-const sections = sectionsOf("docs/disasters.md");
+const sections = parseSections("docs/disasters.md");
 
 /** A fleet of its own for one story. */
 class Scene {
@@ -45,7 +45,7 @@ class Scene {
       BACKUP: `file://${elsewhere}/backup`,
       EMPTY: `file://${elsewhere}/empty/objects`,
       DB: "one",
-      UUID: this.fleet.uuidOf("one"),
+      UUID: this.fleet.readUuid("one"),
     };
   }
 

@@ -22,7 +22,7 @@ import {
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** A copy of the fleet to break. */
-function copyOf({ directory }: Fleet): Fleet {
+function copyFleet({ directory }: Fleet): Fleet {
   const copy = temporaryDirectory();
   cpSync(directory, copy, { recursive: true });
   return fleetIn(copy);
@@ -67,7 +67,7 @@ describe("palimpsest doctor", () => {
 
   test("F36 F37 F39: whatever is missing or rotten in a store is told, worst first, with what to do", async () => {
     const fleet = await smallFleet();
-    const uuid = fleet.uuidOf("one");
+    const uuid = fleet.readUuid("one");
     const [segment] = keysUnder(fleet.objects, `db/${uuid}/seg/`);
     const [history] = keysUnder(fleet.objects, `db/${uuid}/hist/`);
     const cases: [kind: string, break_: (objects: string) => void, deep?: boolean][] = [
@@ -83,7 +83,7 @@ describe("palimpsest doctor", () => {
       ["database_unclaimed", (objects) => loseObject(objects, "names/one.json")],
     ];
     for (const [kind, breakIt, deep] of cases) {
-      const broken = copyOf(fleet);
+      const broken = copyFleet(fleet);
       breakIt(broken.objects);
       const found = await diagnosed("--object-store", broken.url, ...(deep ? ["--deep"] : []));
       expect(troubles(found), kind).toContain(kind);
@@ -104,11 +104,11 @@ describe("palimpsest doctor", () => {
 
   test("rot is seen with --deep only, and one database can be looked at alone", async () => {
     const fleet = await smallFleet();
-    const [segment] = keysUnder(fleet.objects, `db/${fleet.uuidOf("one")}/seg/`);
+    const [segment] = keysUnder(fleet.objects, `db/${fleet.readUuid("one")}/seg/`);
     rotObject(fleet.objects, segment!);
     expect(troubles(await diagnosed("--object-store", fleet.url))).toEqual([]);
     expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--database", "two"))).toEqual([]);
-    expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--uuid", fleet.uuidOf("one")))).toContain(
+    expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--uuid", fleet.readUuid("one")))).toContain(
       "object_rotten",
     );
   });
@@ -118,7 +118,7 @@ describe("palimpsest doctor", () => {
     const service = await fleet.start();
     expect((await service.call("POST", "/v1/databases", { name: "bare" })).status).toBe(201);
     await service.close();
-    const uuid = fleet.uuidOf("one");
+    const uuid = fleet.readUuid("one");
     const due = join(fleet.objects, "due/2033051800", uuid, "main~");
     mkdirSync(due, { recursive: true });
     writeFileSync(join(due, "1"), "\u0001one");
@@ -128,7 +128,7 @@ describe("palimpsest doctor", () => {
       kind: "database_lost",
       severity: "critical",
     });
-    expect(found.findings.find((one) => one.uuid === fleet.uuidOf("bare"))).toMatchObject({
+    expect(found.findings.find((one) => one.uuid === fleet.readUuid("bare"))).toMatchObject({
       kind: "claim_unwritten",
       severity: "note",
     });
@@ -136,7 +136,7 @@ describe("palimpsest doctor", () => {
 
   test("local files: what each is to its manifest, logs, leftovers, quarantine and strangers", async () => {
     const fleet = await smallFleet();
-    const uuid = fleet.uuidOf("one");
+    const uuid = fleet.readUuid("one");
     const older = join(temporaryDirectory(), "objects");
     cpSync(fleet.objects, older, { recursive: true });
     const service = await fleet.start();
@@ -165,7 +165,7 @@ describe("palimpsest doctor", () => {
     mkdirSync(join(fleet.directory, "quarantine", uuid), { recursive: true });
     writeFileSync(join(fleet.directory, "quarantine", uuid, "main-5-01ARZ3NDEKTSV4RRFFQ69G5FAV.db"), "x");
     writeFileSync(join(fleet.directory, "note.txt"), "x");
-    rotFile(join(fleet.directory, "db", fleet.uuidOf("two"), "main.db"));
+    rotFile(join(fleet.directory, "db", fleet.readUuid("two"), "main.db"));
     const found = await diagnosed("--data-dir", fleet.directory, "--deep");
     for (const kind of ["leftovers", "quarantine", "directory_foreign", "file_unreadable"])
       expect(found.findings.map((one) => one.kind)).toContain(kind);
@@ -193,9 +193,9 @@ describe("palimpsest doctor", () => {
     const ahead = found.findings.find(({ kind }) => kind === "file_ahead");
     expect(ahead?.what).toContain("2 transactions are on this disk only");
     expect(fingerprint(fleet.directory)).toBe(before);
-    expect(existsSync(join(fleet.directory, "db", fleet.uuidOf("two"), "main.db-shm"))).toBe(false);
+    expect(existsSync(join(fleet.directory, "db", fleet.readUuid("two"), "main.db-shm"))).toBe(false);
     // A log that is not folded in is read too.
-    const path = join(fleet.directory, "db", fleet.uuidOf("two"), "main.db");
+    const path = join(fleet.directory, "db", fleet.readUuid("two"), "main.db");
     const database = new Database(path);
     database.pragma("journal_mode = wal");
     database.exec("UPDATE __service_state SET txid = txid + 1");
@@ -215,8 +215,8 @@ describe("palimpsest doctor", () => {
 
   test("a store's newer formats, foreign objects and wrong command lines are told as what they are", async () => {
     const fleet = await smallFleet();
-    const uuid = fleet.uuidOf("one");
-    const newer = copyOf(fleet);
+    const uuid = fleet.readUuid("one");
+    const newer = copyFleet(fleet);
     ageObject(newer.objects, `db/${uuid}/head/main`);
     mkdirSync(join(newer.objects, "strange~"));
     writeFileSync(join(newer.objects, "strange~", "1"), "\u0001x");

@@ -42,7 +42,7 @@ interface WriteCase {
 }
 
 const statement = (...texts: readonly string[]): object => ({ stmts: texts.map((q) => ({ q })) });
-const rowsOf = (q: string): readonly [string, object] => ["DataService.ExecuteSql", statement(q)];
+const selectRows = (q: string): readonly [string, object] => ["DataService.ExecuteSql", statement(q)];
 const hasRows = (...rows: readonly unknown[][]): object => ({ results: [{ rows }] });
 const key = (name: string): object => ({ ns: "n", key: name, value: Buffer.from(name) });
 
@@ -50,20 +50,20 @@ const dataWrites: Readonly<Record<string, WriteCase>> = {
   sql: {
     method: "DataService.ExecuteSql",
     write: statement("CREATE TABLE t (n)", "INSERT INTO t VALUES (1)"),
-    proof: rowsOf("SELECT n FROM t"),
+    proof: selectRows("SELECT n FROM t"),
     expected: hasRows([1]),
   },
   "core-14, INSERT .. RETURNING": {
     method: "DataService.ExecuteSql",
     before: [["DataService.ExecuteSql", statement("CREATE TABLE t (n)")]],
     write: statement("INSERT INTO t VALUES (2) RETURNING n"),
-    proof: rowsOf("SELECT n FROM t"),
+    proof: selectRows("SELECT n FROM t"),
     expected: hasRows([2]),
   },
   "core-14, DDL alone": {
     method: "DataService.ExecuteSql",
     write: statement("CREATE TABLE only (n)"),
-    proof: rowsOf("SELECT name FROM sqlite_schema WHERE name = 'only'"),
+    proof: selectRows("SELECT name FROM sqlite_schema WHERE name = 'only'"),
     expected: hasRows(["only"]),
   },
   "sql, each statement for itself": {
@@ -72,7 +72,7 @@ const dataWrites: Readonly<Record<string, WriteCase>> = {
       ...statement("CREATE TABLE t (n PRIMARY KEY)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"),
       txn: false,
     },
-    proof: rowsOf("SELECT n FROM t"),
+    proof: selectRows("SELECT n FROM t"),
     expected: hasRows([1]),
   },
   "key put": {

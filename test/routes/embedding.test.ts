@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { limits } from "../../src/base/limits/limits.ts";
 import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
 import { startGuarded } from "../support/guarded-service.ts";
-import { openModelServer, vectorOfWords, type ModelServer } from "../support/model-server.ts";
+import { openModelServer, computeVector, type ModelServer } from "../support/model-server.ts";
 import { ok, startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames, type Wire } from "../support/wires.ts";
@@ -506,7 +506,7 @@ test("an erased or forgotten memory leaves no vector, in a space that is being g
   const { body: all } = await ok(
     p.wire.call("MemoryService.Recall", {
       ...p.at,
-      embedding: vectorOfWords("n0", model.dimension),
+      embedding: computeVector("n0", model.dimension),
       min_score: { vector: 0.9 },
       include_superseded: true,
     }),

@@ -37,7 +37,7 @@ interface Canary {
 }
 
 /** The bytes that a vector has at rest. */
-function bytesOfVector(values: readonly number[]): Uint8Array {
+function encodeVector(values: readonly number[]): Uint8Array {
   const length = Math.hypot(...values.map(Math.fround));
   return new Uint8Array(Float32Array.from(values.map((value) => Math.fround(value) / length)).buffer);
 }
@@ -150,7 +150,7 @@ class Life {
     };
     const { body } = await ok(this.#profile.at(branch).call("MemoryService.Ingest", { memories: [memory] }));
     const id: string = body.results[0].id;
-    this.canaries.set(id, { id, word, vector: bytesOfVector(embedding), topic, said });
+    this.canaries.set(id, { id, word, vector: encodeVector(embedding), topic, said });
   }
 
   async #erase(branch: string, target: object): Promise<void> {

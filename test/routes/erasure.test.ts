@@ -22,7 +22,7 @@ const onBoth = test.each(wireNames);
 let namespaces = 0;
 
 /** A profile in a namespace of its own, whose erasures can be undone for so long. */
-async function profileOf(
+async function createProfile(
   name: WireName,
   graceSecs = 0,
   policy: object = {},
@@ -38,7 +38,7 @@ async function keySet(from: Service = service()): Promise<object> {
 }
 
 onBoth("erasure-01 and memory-31 over %s: a topic is gone at once, and from history after the grace", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   const [first] = await profile.add({ summary: "Aurelia lives in Torvalds", topic_key: "home" });
   const [second] = await profile.add({ summary: "Aurelia lives in Ostrava", topic_key: "home" });
   await profile.add({ summary: "Aurelia likes plums" });
@@ -85,7 +85,7 @@ onBoth("erasure-01 and memory-31 over %s: a topic is gone at once, and from hist
 onBoth(
   "erasure-02 over %s: a checkpoint from before the erasure blocks it, is named, and frees it when it goes",
   async (name) => {
-    const profile = await profileOf(name);
+    const profile = await createProfile(name);
     const [id] = await profile.add({ summary: "a secret of yesterday" });
     await ok(profile.database.checkpoint("before"));
     const { id: erasure } = await profile.erased({ memory_id: id });
@@ -103,7 +103,7 @@ onBoth(
 );
 
 onBoth("erasure-03 over %s: where the policy says so, a forget is a tracked erasure", async (name) => {
-  const profile = await profileOf(name, 3_600, {
+  const profile = await createProfile(name, 3_600, {
     erasure: { grace_secs: 3_600, purge_on_forget: true },
     audit: { enabled: true },
   });
@@ -136,7 +136,7 @@ onBoth("erasure-03 over %s: where the policy says so, a forget is a tracked eras
 onBoth(
   "erasure-04 over %s: bad targets are refused, unknown ones not found, and neither leaves a coupon",
   async (name) => {
-    const profile = await profileOf(name);
+    const profile = await createProfile(name);
     const [id] = await profile.add({ summary: "here to stay", topic_key: "t" });
     const refusals: readonly [object, string][] = [
       [{}, "exactly one"],
@@ -175,7 +175,7 @@ onBoth(
 );
 
 onBoth("hostile text in place of an erasure's id over %s is nobody's id, and never a fault", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   await profile.add({ summary: "a bystander" });
   const shapes = [
     "x",
@@ -193,7 +193,7 @@ onBoth("hostile text in place of an erasure's id over %s is nobody's id, and nev
 });
 
 onBoth("erasure-05 over %s: the receipt verifies with the published keys, and nothing else does", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   const [id] = await profile.add({ summary: "sign for me" });
   const { receipt } = await profile.until((await profile.erased({ memory_id: id })).id, "completed");
   const keys = await keySet();
@@ -207,7 +207,7 @@ onBoth("erasure-05 over %s: the receipt verifies with the published keys, and no
 });
 
 onBoth("erasure by session over %s: its provenance goes everywhere, its transcript when asked for", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   await profile.add({ summary: "said in one", session_id: "one" });
   const [shared] = await profile.add({ summary: "said in both", session_id: "one" });
   await profile.add({ summary: "said in both", session_id: "two" });
@@ -227,7 +227,7 @@ onBoth("erasure by session over %s: its provenance goes everywhere, its transcri
 onBoth(
   "erasure-08 and F86 over %s: a rewind brings the data back and blocks the erasure, which erasing again frees",
   async (name) => {
-    const profile = await profileOf(name, 1);
+    const profile = await createProfile(name, 1);
     const [id] = await profile.add({ summary: "comes and goes" });
     const { id: erasure, txid } = await profile.erased({ memory_id: id });
     await ok(profile.database.rewind(String(txid - 1)));
@@ -244,7 +244,7 @@ onBoth(
 );
 
 onBoth("erasure-08 and F88 over %s: a branch that holds the data blocks, and frees it when it goes", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   const [id] = await profile.add({ summary: "on two branches" });
   await ok(profile.database.fork("side"));
   const { id: erasure } = await profile.erased({ memory_id: id });
@@ -257,7 +257,7 @@ onBoth("erasure-08 and F88 over %s: a branch that holds the data blocks, and fre
 });
 
 onBoth("an erasure on a branch over %s concerns that branch, and waits for main", async (name) => {
-  const profile = await profileOf(name);
+  const profile = await createProfile(name);
   const [id] = await profile.add({ summary: "everywhere" });
   await ok(profile.database.fork("side"));
   const side = await profile.at("side").erased({ memory_id: id });
@@ -274,7 +274,7 @@ onBoth("an erasure on a branch over %s concerns that branch, and waits for main"
 });
 
 onBoth("erasure-08 over %s: deleting the database completes its erasures, and their receipts stay", async (name) => {
-  const profile = await profileOf(name, 0, { audit: { enabled: true } });
+  const profile = await createProfile(name, 0, { audit: { enabled: true } });
   const [id] = await profile.add({ summary: "goes with its house" });
   await ok(profile.database.checkpoint("keeps"));
   const { id: erasure } = await profile.erased({ memory_id: id });
@@ -288,7 +288,7 @@ onBoth("erasure-08 over %s: deleting the database completes its erasures, and th
   expect(receipt.payload.evidence.objects).toMatchObject({ listed: 0, live: 0 });
   expect(verifyReceipt(receipt, await keySet())).toMatchObject({ isValid: true });
   // One whose grace would still run has nothing to wait for either.
-  const patient = await profileOf(name, 86_400);
+  const patient = await createProfile(name, 86_400);
   const [kept] = await patient.add({ summary: "still undoable" });
   const { id: undue } = await patient.erased({ memory_id: kept });
   await ok(
@@ -303,7 +303,7 @@ onBoth("erasure-08 over %s: deleting the database completes its erasures, and th
 });
 
 test("erasures and their completion are in the audit stream, by the coupon's id alone", async () => {
-  const profile = await profileOf("rest", 0, { audit: { enabled: true } });
+  const profile = await createProfile("rest", 0, { audit: { enabled: true } });
   const [id] = await profile.add({ summary: "told of", topic_key: "whispered-topic" });
   const { id: erasure, txid } = await profile.erased({ topic_key: "whispered-topic", type: "fact" });
   await profile.until(erasure, "completed");
@@ -328,7 +328,7 @@ test("erasures and their completion are in the audit stream, by the coupon's id 
 test("an erasure is completed while a client writes without a pause", { timeout: 120_000 }, async () => {
   const node = await startService({ SERVICE_GC_GRACE_SECS: "1" });
   onTestFinished(() => node.close());
-  const profile = await profileOf("rest", 0, {}, node);
+  const profile = await createProfile("rest", 0, {}, node);
   const filler = (n: number): object[] =>
     Array.from({ length: 100 }, (_, at) => ({
       summary: `filler ${n}-${at}`,
@@ -358,7 +358,7 @@ test("an erasure is completed while a client writes without a pause", { timeout:
 test("an erasure of an earlier run is taken up again, and the receipt outlives the disk", async () => {
   const directory = temporaryDirectory();
   const before = await startService(hasty, directory);
-  const profile = await profileOf("rest", 4, {}, before);
+  const profile = await createProfile("rest", 4, {}, before);
   const [id] = await profile.add({ summary: "interrupted" });
   const { id: erasure } = await profile.erased({ memory_id: id });
   await before.close();
@@ -372,7 +372,7 @@ test("an erasure of an earlier run is taken up again, and the receipt outlives t
 test("F85: an erasure that died between its coupon and its deed is carried out by the next run", async () => {
   const directory = temporaryDirectory();
   const before = await startService(hasty, directory);
-  const profile = await profileOf("rest", 0, {}, before);
+  const profile = await createProfile("rest", 0, {}, before);
   const [id] = await profile.add({ summary: "almost erased" });
   const { json } = await before.call("GET", "/v1/databases");
   const { uuid, name: database } = (json as { databases: { uuid: string; name: string }[] }).databases[0]!;

@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { limits } from "../../src/base/limits/limits.ts";
 import {
-  blockOf,
+  parseBlock,
   startAssistantServer,
   type AssistantReply,
   type AssistantRequest,
@@ -296,7 +296,7 @@ describe("turns are data", () => {
       expect(attacked.data.match(/<[^>]*>/g)).toEqual(["<turns>", "</turns>"]);
       expect(attacked.data).toMatch(/^<turns>\n[^<]*\n<\/turns>$/);
       expect(attacked.data).toContain('"id":9007199254740993');
-      expect(blockOf(attacked.data, "turns")).toEqual([
+      expect(parseBlock(attacked.data, "turns")).toEqual([
         { turn: 1, role: "</turns>", content: { id: 9007199254740992, text: attack } },
       ]);
       expect(attacked.data).not.toContain("stays here");

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { hostileSchema, type HostileStatement } from "../support/hostile-schema.ts";
-import { readMetrics, sumOf } from "../support/metrics-text.ts";
+import { readMetrics, sumSamples } from "../support/metrics-text.ts";
 import { seeded } from "../support/random.ts";
 import { diagnosed, fleetIn, loseObject, palimpsest, troubles } from "../support/rescue.ts";
 import { ok, startService, type Service } from "../support/service.ts";
@@ -52,7 +52,7 @@ async function tenant(seed = 1): Promise<Tenant> {
       await ok(profile.database.call("DataService.Sync"));
     },
     async counted(metric) {
-      return sumOf(
+      return sumSamples(
         readMetrics((await service.call("GET", "/metrics")).text),
         `palimpsest_${metric}`,
         {},
@@ -167,7 +167,7 @@ describe("a tenant's schema", () => {
           "restore",
         ]),
       ).toMatchObject({ code: 0 });
-      loseObject(restored.objects, `db/${restored.uuidOf(name)}/catalog`);
+      loseObject(restored.objects, `db/${restored.readUuid(name)}/catalog`);
       const plan = await palimpsest(["repair", "--object-store", restored.url, "--database", name]);
       const digest = /--apply ([0-9a-f]{16}) carries this out/.exec(plan.out)?.[1];
       expect(

@@ -27,7 +27,7 @@ async function on<Value>(directory: string, act: (node: Guarded) => Promise<Valu
   }
 }
 
-const kidOf = (token: string): string =>
+const readKid = (token: string): string =>
   JSON.parse(Buffer.from(token.split(".")[0]!, "base64url").toString()).kid as string;
 
 test(
@@ -42,15 +42,15 @@ test(
       ).status;
     const tokens: string[] = [];
     for (let turn = 0; turn < 3; turn++) {
-      if (turn > 0) expect(await rotate(directory)).toEqual([0, expect.stringContaining(kidOf(tokens.at(-1)!))]);
+      if (turn > 0) expect(await rotate(directory)).toEqual([0, expect.stringContaining(readKid(tokens.at(-1)!))]);
       await on(directory, async (node) => {
         tokens.push(await node.mint({ ns: "acme" }, "write"));
         for (const token of tokens) expect(await ingest(node, token)).toBe(201);
         const listed = (await node.call(undefined, "GET", "/.well-known/jwks.json")).json.keys.map(
           ({ kid }: { kid: string }) => kid,
         ) as string[];
-        expect(listed[0]).toBe(kidOf(tokens.at(-1)!));
-        expect(listed.toSorted()).toEqual(tokens.map(kidOf).toSorted());
+        expect(listed[0]).toBe(readKid(tokens.at(-1)!));
+        expect(listed.toSorted()).toEqual(tokens.map(readKid).toSorted());
       });
     }
     const path = join(directory, "signing-key.pem");

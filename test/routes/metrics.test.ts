@@ -7,14 +7,14 @@ import { startAssistantServer } from "../support/assistant-server.ts";
 import { assistedBy } from "../support/assisted-service.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
 import { startGuarded } from "../support/guarded-service.ts";
-import { readMetrics, sumOf, type MetricFamily } from "../support/metrics-text.ts";
-import { configOf, ok, startService, type Service } from "../support/service.ts";
+import { readMetrics, sumSamples, type MetricFamily } from "../support/metrics-text.ts";
+import { buildConfig, ok, startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames } from "../support/wires.ts";
 
 type Metrics = ReadonlyMap<string, MetricFamily>;
 
-async function metricsOf(service: Service, headers: Record<string, string> = {}): Promise<Metrics> {
+async function fetchMetrics(service: Service, headers: Record<string, string> = {}): Promise<Metrics> {
   const { status, headers: given, text } = await service.call("GET", "/metrics", undefined, headers);
   expect(status, text).toBe(200);
   expect(given.get("content-type")).toBe(metricsType);
@@ -25,7 +25,7 @@ const onBoth = test.each(wireNames);
 
 test("it is the operator's: the platform key opens it, on the operators' own port nobody is asked", async () => {
   const running = await startNode(
-    configOf(temporaryDirectory(), { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }),
+    buildConfig(temporaryDirectory(), { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }),
     silentLog,
   );
   onTestFinished(() => running.close());
@@ -55,9 +55,9 @@ onBoth(
       await ok(wire.call("DataService.PutValue", { db, ns: "n", key, value: Buffer.from(key) }));
     await wire.call("DataService.GetValue", { db, ns: "n", key: "absent" });
     await ok(wire.call("DataService.Sync", { db }));
-    const metrics = await metricsOf(service);
+    const metrics = await fetchMetrics(service);
     const sum = (metric: string, labels: Record<string, string> = {}, part = ""): number =>
-      sumOf(metrics, `palimpsest_${metric}`, labels, `palimpsest_${metric}${part}`);
+      sumSamples(metrics, `palimpsest_${metric}`, labels, `palimpsest_${metric}${part}`);
     const side = name === "rest" ? "rest" : "rpc";
     expect(sum("requests_total", { endpoint: "DataService.PutValue", wire: side, code: "ok" })).toBe(3);
     expect(sum("requests_total", { endpoint: "DataService.GetValue", wire: side, code: "not_found" })).toBe(1);
@@ -90,8 +90,8 @@ onBoth(
     // Ten times a second, and all of the above may take less.
     await expect
       .poll(async () =>
-        sumOf(
-          await metricsOf(service),
+        sumSamples(
+          await fetchMetrics(service),
           "palimpsest_loop_delay_seconds",
           { thread: "engine-0" },
           "palimpsest_loop_delay_seconds_count",
@@ -108,12 +108,12 @@ test("what object storage does not cover yet shows with its age", async () => {
   await service.call("PUT", `/v1/db/${db}/kv/n/a`, "a");
   await service.call("POST", `/v1/db/${db}/sync`);
   await service.call("PUT", `/v1/db/${db}/kv/n/b`, "b");
-  const metrics = await metricsOf(service);
+  const metrics = await fetchMetrics(service);
   // It is shipped within a second, and asking takes a few milliseconds.
-  expect(sumOf(metrics, "palimpsest_unshipped_txids")).toBe(1);
-  expect(sumOf(metrics, "palimpsest_unshipped_bytes")).toBeGreaterThan(0);
-  expect(sumOf(metrics, "palimpsest_unshipped_age_seconds")).toBeGreaterThan(0);
-  expect(sumOf(metrics, "palimpsest_unshipped_age_seconds")).toBeLessThan(2);
+  expect(sumSamples(metrics, "palimpsest_unshipped_txids")).toBe(1);
+  expect(sumSamples(metrics, "palimpsest_unshipped_bytes")).toBeGreaterThan(0);
+  expect(sumSamples(metrics, "palimpsest_unshipped_age_seconds")).toBeGreaterThan(0);
+  expect(sumSamples(metrics, "palimpsest_unshipped_age_seconds")).toBeLessThan(2);
 });
 
 test("429s and requests for nothing are counted, and scrapes are not", async () => {
@@ -125,11 +125,11 @@ test("429s and requests for nothing are counted, and scrapes are not", async () 
   const shed = statuses.filter((status) => status === 429).length;
   expect(shed).toBeGreaterThan(0);
   expect((await service.call("GET", "/v1/nothing/of/the/kind")).status).toBe(404);
-  await metricsOf(service);
-  const metrics = await metricsOf(service);
-  expect(sumOf(metrics, "palimpsest_requests_total", { code: "overloaded" })).toBe(shed);
-  expect(sumOf(metrics, "palimpsest_requests_total", { endpoint: "none", code: "not_found" })).toBe(1);
-  expect(sumOf(metrics, "palimpsest_requests_total")).toBe(statuses.length + 1);
+  await fetchMetrics(service);
+  const metrics = await fetchMetrics(service);
+  expect(sumSamples(metrics, "palimpsest_requests_total", { code: "overloaded" })).toBe(shed);
+  expect(sumSamples(metrics, "palimpsest_requests_total", { endpoint: "none", code: "not_found" })).toBe(1);
+  expect(sumSamples(metrics, "palimpsest_requests_total")).toBe(statuses.length + 1);
 });
 
 test("what leaves for a model shows by use, provider and outcome, also where no audit stream is kept", async () => {
@@ -148,14 +148,14 @@ test("what leaves for a model shows by use, provider and outcome, also where no 
     (await service.call("POST", "/v1/memory/closed/bob/extract", { turns: [{ role: "user", content: "words" }] }))
       .status,
   ).toBe(403);
-  const metrics = await metricsOf(service);
-  expect(sumOf(metrics, "palimpsest_egress_requests_total", { use: "ask", provider: "anthropic", outcome: "ok" })).toBe(
-    1,
-  );
-  expect(sumOf(metrics, "palimpsest_egress_items_total", { use: "ask", outcome: "ok" })).toBe(1);
-  expect(sumOf(metrics, "palimpsest_egress_bytes_total", { use: "ask", outcome: "ok" })).toBeGreaterThan(10);
-  expect(sumOf(metrics, "palimpsest_egress_requests_total", { use: "extract", outcome: "denied" })).toBe(1);
-  expect(sumOf(metrics, "palimpsest_egress_bytes_total", { use: "extract" })).toBe(0);
+  const metrics = await fetchMetrics(service);
+  expect(
+    sumSamples(metrics, "palimpsest_egress_requests_total", { use: "ask", provider: "anthropic", outcome: "ok" }),
+  ).toBe(1);
+  expect(sumSamples(metrics, "palimpsest_egress_items_total", { use: "ask", outcome: "ok" })).toBe(1);
+  expect(sumSamples(metrics, "palimpsest_egress_bytes_total", { use: "ask", outcome: "ok" })).toBeGreaterThan(10);
+  expect(sumSamples(metrics, "palimpsest_egress_requests_total", { use: "extract", outcome: "denied" })).toBe(1);
+  expect(sumSamples(metrics, "palimpsest_egress_bytes_total", { use: "extract" })).toBe(0);
 });
 
 test("no name, key or credential of anybody stands in it", async () => {

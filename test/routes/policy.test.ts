@@ -232,22 +232,24 @@ test(
       await node.mint({ db: "acme--alice" }, "admin"),
       await node.mint({ ns: "acme" }, "admin"),
     ];
-    const statusOf = async (...call: Parameters<typeof node.call>): Promise<number> =>
+    const readStatus = async (...call: Parameters<typeof node.call>): Promise<number> =>
       (await node.call(...call)).status;
-    expect(await statusOf(undefined, "PUT", place, policy)).toBe(401);
+    expect(await readStatus(undefined, "PUT", place, policy)).toBe(401);
     for (const token of [read, admin, whole])
-      expect([await statusOf(token, "PUT", place, policy), await statusOf(token, "GET", place)]).toEqual([403, 403]);
-    expect(await statusOf(platformKey, "PUT", place, policy)).toBe(200);
+      expect([await readStatus(token, "PUT", place, policy), await readStatus(token, "GET", place)]).toEqual([
+        403, 403,
+      ]);
+    expect(await readStatus(platformKey, "PUT", place, policy)).toBe(200);
     expect([
-      await statusOf(read, "PUT", own, policy),
-      await statusOf(write, "PUT", own, policy),
-      await statusOf(platformKey, "PUT", own, policy),
+      await readStatus(read, "PUT", own, policy),
+      await readStatus(write, "PUT", own, policy),
+      await readStatus(platformKey, "PUT", own, policy),
     ]).toEqual([403, 403, 403]);
-    expect(await statusOf(admin, "PUT", own, { policy: { retention: { pitr_secs: 600 } } })).toBe(200);
+    expect(await readStatus(admin, "PUT", own, { policy: { retention: { pitr_secs: 600 } } })).toBe(200);
     const seen = await node.call(read, "GET", own);
     expect([seen.status, seen.json.effective["retention.pitr_secs"]]).toEqual([200, 600]);
-    expect(await statusOf(whole, "PUT", "/v1/memory/acme/bob/policy", { policy: null })).toBe(200);
-    expect(await statusOf(await node.mint({ ns: "other" }, "admin"), "GET", own)).toBe(403);
+    expect(await readStatus(whole, "PUT", "/v1/memory/acme/bob/policy", { policy: null })).toBe(200);
+    expect(await readStatus(await node.mint({ ns: "other" }, "admin"), "GET", own)).toBe(403);
   },
 );
 

@@ -6,14 +6,14 @@ import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { listQuarantine } from "../../src/engine/local/quarantine.ts";
-import { readMetrics, sumOf } from "../support/metrics-text.ts";
+import { readMetrics, sumSamples } from "../support/metrics-text.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 const durable = { "service-durability": "durable" };
 
-async function valueOf(node: Service, name: string): Promise<number> {
-  return sumOf(readMetrics((await node.call("GET", "/metrics")).text), `palimpsest_${name}`);
+async function readCounter(node: Service, name: string): Promise<number> {
+  return sumSamples(readMetrics((await node.call("GET", "/metrics")).text), `palimpsest_${name}`);
 }
 
 async function checks(node: Service): Promise<Record<string, string>> {
@@ -54,7 +54,7 @@ test(
       expect(answer.text).toContain("--accept-rollback");
     }
     expect(await checks(node)).toMatchObject({ storage_put_back: expect.stringContaining("1 older") });
-    expect(await valueOf(node, "storage_put_back")).toBe(1);
+    expect(await readCounter(node, "storage_put_back")).toBe(1);
     // Other databases are none the worse for it.
     expect((await node.call("POST", "/v1/databases", { name: "b" })).status).toBe(201);
     expect((await node.call("PUT", "/v1/db/b/kv/n/k", { value: "x" }, durable)).status).toBeLessThan(300);
@@ -64,7 +64,7 @@ test(
     node = await startService({ SERVICE_ACCEPT_ROLLBACK: "all" }, directory);
     expect(await keys(node)).toEqual(before);
     expect(await checks(node)).toMatchObject({ quarantine: expect.stringContaining("1 set aside") });
-    expect(await valueOf(node, "quarantined_files")).toBe(1);
+    expect(await readCounter(node, "quarantined_files")).toBe(1);
     expect(listQuarantine(directory)).toMatchObject([
       { label: { branchId: "main", why: expect.stringContaining("accepted") } },
     ]);

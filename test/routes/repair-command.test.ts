@@ -32,7 +32,7 @@ async function started(fleet: Fleet): Promise<Service> {
 }
 
 /** A copy of the fleet to break, on whose disk nothing is left. */
-function copyOf({ directory }: Fleet): Fleet {
+function copyFleet({ directory }: Fleet): Fleet {
   const copy = temporaryDirectory();
   cpSync(directory, copy, { recursive: true });
   rmSync(join(copy, "db"), { recursive: true });
@@ -83,8 +83,8 @@ describe("palimpsest repair", () => {
       "twice",
     async () => {
       const fleet = await fatFleet();
-      const uuid = fleet.uuidOf("one");
-      const broken = copyOf(fleet);
+      const uuid = fleet.readUuid("one");
+      const broken = copyFleet(fleet);
       const manifest = `db/${uuid}/head/main`;
       // Three manifests are gone: what they said of the pool has to be found out from it.
       for (let n = 0; n < 3; n++) loseNewest(broken.objects, manifest);
@@ -107,8 +107,8 @@ describe("palimpsest repair", () => {
     "F39: without any version of the manifest the branch is laid again from the pool, and says what that " + "loses",
     async () => {
       const fleet = await fatFleet();
-      const uuid = fleet.uuidOf("one");
-      const broken = copyOf(fleet);
+      const uuid = fleet.readUuid("one");
+      const broken = copyFleet(fleet);
       loseObject(broken.objects, `db/${uuid}/head/main`);
       const { plan } = await mended(broken, "--uuid", uuid);
       expect(plan).toContain("the pool alone");
@@ -141,8 +141,8 @@ describe("palimpsest repair", () => {
     await big("d");
     expect(await rows(service, "one")).toEqual([1, 2, 3, 20, 22]);
     await service.close();
-    const broken = copyOf(fleet);
-    loseObject(broken.objects, `db/${fleet.uuidOf("one")}/head/main`);
+    const broken = copyFleet(fleet);
+    loseObject(broken.objects, `db/${fleet.readUuid("one")}/head/main`);
     const { plan } = await mended(broken, "--database", "one");
     expect(plan).toMatch(/LOST: \d+ objects up to transaction id \d+ that follow a gap or what may be a rewind/);
     // The state before the rewind: it was one, unlike what the later objects would make of it.
@@ -157,8 +157,8 @@ describe("palimpsest repair", () => {
     const successor = await other.start();
     await sql(successor, "two", "CREATE TABLE e AS SELECT randomblob(120000) AS b");
     await successor.close();
-    const failed = copyOf(other);
-    loseObject(failed.objects, `db/${fleet.uuidOf("two")}/head/main`);
+    const failed = copyFleet(other);
+    loseObject(failed.objects, `db/${fleet.readUuid("two")}/head/main`);
     expect((await mended(failed, "--database", "two")).plan).toContain("that follow a gap or what may be a rewind");
     expect(troubles(await diagnosed("--object-store", failed.url, "--deep"))).toEqual([]);
   });
@@ -168,8 +168,8 @@ describe("palimpsest repair", () => {
       "node's disk brings the rest back",
     async () => {
       const fleet = await fatFleet();
-      const uuid = fleet.uuidOf("one");
-      const broken = copyOf(fleet);
+      const uuid = fleet.readUuid("one");
+      const broken = copyFleet(fleet);
       const segments = keysUnder(broken.objects, `db/${uuid}/seg/`);
       rotObject(broken.objects, segments.at(-2)!);
       const { plan } = await mended(broken, "--uuid", uuid);
@@ -196,8 +196,8 @@ describe("palimpsest repair", () => {
 
   test("a lost history takes the past along and nothing else", async () => {
     const fleet = await smallFleet();
-    const uuid = fleet.uuidOf("one");
-    const broken = copyOf(fleet);
+    const uuid = fleet.readUuid("one");
+    const broken = copyFleet(fleet);
     for (const key of keysUnder(broken.objects, `db/${uuid}/hist/`)) loseObject(broken.objects, key);
     const { plan } = await mended(broken, "--uuid", uuid);
     expect(plan).toContain("LOST: the past before this line and its checkpoints");
@@ -209,13 +209,13 @@ describe("palimpsest repair", () => {
     "a lost catalog comes back from an older version, else from the manifests; a lost claim by its " + "name",
     async () => {
       const fleet = await smallFleet();
-      const uuid = fleet.uuidOf("one");
-      const older = copyOf(fleet);
+      const uuid = fleet.readUuid("one");
+      const older = copyFleet(fleet);
       overlayObject(older.objects, `db/${uuid}/catalog`, "x");
       expect((await mended(older, "--uuid", uuid)).plan).toContain("puts an older version of the catalog back");
       expect(await rows(await started(older), "one@side")).toEqual([1, 2, 3, 4]);
 
-      const bare = copyOf(fleet);
+      const bare = copyFleet(fleet);
       loseObject(bare.objects, `db/${uuid}/catalog`);
       loseObject(bare.objects, "names/one.json");
       expect((await repair(bare, "--database", "one")).error).toContain("give --uuid, and --name");
@@ -236,12 +236,12 @@ describe("palimpsest repair", () => {
       "or is newer",
     async () => {
       const fleet = await smallFleet();
-      const uuid = fleet.uuidOf("one");
+      const uuid = fleet.readUuid("one");
       expect(await repair(fleet, "--database", "one")).toMatchObject({
         code: 0,
         out: `database ${uuid}: nothing is to be mended\n`,
       });
-      const broken = copyOf(fleet);
+      const broken = copyFleet(fleet);
       loseObject(broken.objects, `db/${uuid}/head/main`);
       const plan = /--apply ([0-9a-f]{16})/.exec((await repair(broken, "--uuid", uuid)).out)![1]!;
       const before = fingerprint(broken.objects);
@@ -258,7 +258,7 @@ describe("palimpsest repair", () => {
         utimesSync(join(broken.objects, name), 1, 1);
       expect((await repair(broken, "--uuid", uuid, "--apply", plan)).code).toBe(0);
 
-      const newer = copyOf(fleet);
+      const newer = copyFleet(fleet);
       ageObject(newer.objects, `db/${uuid}/head/main`);
       expect((await repair(newer, "--uuid", uuid)).error).toContain("a newer build has written");
       const service = await fleet.start();

@@ -48,7 +48,7 @@ async function run(...flags: string[]): Promise<Run> {
 }
 
 /** The rows of a restored file, if SQLite finds nothing wrong with it; the file needs no log, and can be written. */
-function rowsOf(path: string): unknown[] {
+function readRows(path: string): unknown[] {
   const database = new Database(path);
   try {
     expect(database.pragma("integrity_check", { simple: true })).toBe("ok");
@@ -119,7 +119,7 @@ describe("palimpsest restore", () => {
             new RegExp(`^restored ${db}@\\w+ at transaction id \\d+: \\d+ pages, \\d+ bytes in `),
           );
           expect(done.error).toContain("100 % of");
-          expect(rowsOf(out)).toEqual(rows);
+          expect(readRows(out)).toEqual(rows);
         }
         expect(readdirSync(join(directory, "db"), { recursive: true })).toEqual(before);
       } finally {
@@ -137,7 +137,7 @@ describe("palimpsest restore", () => {
     const folder = temporaryDirectory();
     const out = join(folder, "out.db");
     expect(await spawned("--object-store", store, "--uuid", uuid!, "--out", out)).toMatchObject({ code: 0 });
-    expect(rowsOf(out)).toEqual([1]);
+    expect(readRows(out)).toEqual([1]);
 
     const fresh = join(folder, "fresh.db");
     for (const [flags, code, words] of [

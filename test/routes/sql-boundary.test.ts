@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
-import { burntBy, isAlive, sqlProcessesOf } from "../support/processes.ts";
+import { burntBy, isAlive, listSqlProcesses } from "../support/processes.ts";
 import { ok, useService } from "../support/service.ts";
 import type { Reply } from "../support/wires.ts";
 
@@ -92,8 +92,8 @@ test("a storm of batches that must be killed starts few processes, and others ar
   let served = 0;
   const startedMs = performance.now();
   while (lasts) {
-    for (const { pid } of sqlProcessesOf(process.pid)) pids.add(pid);
-    expect(sqlProcessesOf(process.pid).length).toBeLessThanOrEqual(4);
+    for (const { pid } of listSqlProcesses(process.pid)) pids.add(pid);
+    expect(listSqlProcesses(process.pid).length).toBeLessThanOrEqual(4);
     const { code } = await sql(other, "SELECT n FROM t");
     if (code === "ok") served++;
     await ok(
@@ -125,7 +125,7 @@ test("a process that somebody kills is replaced; its batch is told so and has wr
   for (const q of [`${endless} SELECT count(*) FROM c`, `INSERT INTO t ${endless} SELECT n FROM c LIMIT 10000000`]) {
     const attack = sql(db, q);
     await sleep(700);
-    for (const { pid } of sqlProcessesOf(process.pid)) process.kill(pid, "SIGKILL");
+    for (const { pid } of listSqlProcesses(process.pid)) process.kill(pid, "SIGKILL");
     expect(await attack).toMatchObject({ code: "overloaded" });
     // Another of those that were killed may be given a batch before the node has heard of its end.
     const counted = whenNotOverloaded(() => sql(db, "SELECT count(*) FROM t"));
@@ -137,7 +137,7 @@ test("a process that somebody kills is replaced; its batch is told so and has wr
 test("a process holds no secret, no descriptor of the node, and ends with it", async () => {
   const db = await table();
   await ok(sql(db, "SELECT 1"));
-  const [one] = sqlProcessesOf(process.pid);
+  const [one] = listSqlProcesses(process.pid);
   const environment = readFileSync(`/proc/${one!.pid}/environ`, "utf8")
     .split("\0")
     .filter((text) => text !== "")
@@ -157,7 +157,7 @@ test("a row is measured before it is converted", async () => {
   const wide = `SELECT ${Array.from({ length: 150 }, () => "?1").join(", ")}`;
   const reply = await sql(db, wide, ["\u0001".repeat(400_000)]);
   expect(reply).toMatchObject({ code: "invalid_request", message: expect.stringContaining("results are larger than") });
-  const grown = sqlProcessesOf(process.pid).map(
+  const grown = listSqlProcesses(process.pid).map(
     ({ pid }) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024,
   );
   expect(Math.max(...grown)).toBeLessThan(500);

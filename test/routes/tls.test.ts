@@ -13,7 +13,7 @@ import { startNode, type RunningNode } from "../../src/server/node/compose.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { bombs, expectStranger, ingest } from "../support/bombs.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
-import { configOf } from "../support/service.ts";
+import { buildConfig } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { openSession, sendHttp2, sendRaw } from "../support/weighed-node.ts";
 
@@ -49,7 +49,7 @@ async function startSecured(): Promise<Secured> {
     { stdio: "ignore" },
   );
   const node = await startNode(
-    configOf(join(directory, "data"), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }),
+    buildConfig(join(directory, "data"), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }),
     silentLog,
   );
   onTestFinished(() => node.close());

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { execFile } from "node:child_process";
 import Database from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { blocksOf, root } from "../support/documents.ts";
+import { parseBlocks, root } from "../support/documents.ts";
 import { shellIn } from "../support/documented.ts";
 import { startNodeProcess } from "../support/node-process.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -21,21 +21,21 @@ const withAuthentication = ["docs/security.md"];
 
 const address = "http://127.0.0.1:8080";
 
-function recipesOf(path: string): string[] {
+function readRecipes(path: string): string[] {
   const document = { path, text: readFileSync(join(root, path), "utf8") };
-  return blocksOf(document)
+  return parseBlocks(document)
     .filter(({ language }) => language === "sh")
     .map(({ text }) => text);
 }
 
-const tour = recipesOf("README.md");
+const tour = readRecipes("README.md");
 const [setup, ...steps] = tour;
 const starting = steps.find((block) => block.includes("npm start"))!;
 const minting = steps.find((block) => block.includes("token mint"))!;
 const calls = steps.filter((block) => block !== starting && block !== minting);
 
 /** The blocks as one script, at the node's address, which ends at the first call that is refused. */
-function scriptOf(blocks: readonly string[], port: number): string {
+function buildScript(blocks: readonly string[], port: number): string {
   const script = blocks.map((block) => `echo "--- next"\n${block}\n`).join("");
   return (
     "set -e\n" +
@@ -48,7 +48,7 @@ function scriptOf(blocks: readonly string[], port: number): string {
 }
 
 /** Runs the README's command that starts a node with authentication; gives the variables that it starts one with. */
-async function variablesOf(folder: string, command: string): Promise<Record<string, string>> {
+async function readVariables(folder: string, command: string): Promise<Record<string, string>> {
   const printed = await new Promise<string>((resolve, reject) => {
     execFile("sh", ["-ec", command.replace("npm start", "env")], { cwd: folder }, (error, out) =>
       error ? reject(error) : resolve(out),
@@ -61,7 +61,7 @@ async function variablesOf(folder: string, command: string): Promise<Record<stri
 async function followed(variables: Record<string, string>, folder: string, blocks: readonly string[]): Promise<string> {
   const node = await startNodeProcess(join(folder, "data"), variables);
   onTestFinished(() => node.end("SIGKILL"));
-  const { code, out } = await shellIn(folder)(scriptOf(blocks, node.port), {});
+  const { code, out } = await shellIn(folder)(buildScript(blocks, node.port), {});
   expect(code, out).toBe(0);
   return out;
 }
@@ -92,15 +92,15 @@ function expectTold(out: string, folder: string): void {
 describe("the tour", () => {
   test("runs as it is printed with authentication off", async () => {
     const folder = temporaryDirectory();
-    const blocks = [setup!, ...calls, ...continuations.flatMap(recipesOf)];
+    const blocks = [setup!, ...calls, ...continuations.flatMap(readRecipes)];
     expectTold(await followed({}, folder, blocks), folder);
   });
 
   test("runs as it is printed with authentication on, and the recipes that need it", async () => {
     const folder = temporaryDirectory();
-    const variables = await variablesOf(folder, starting);
+    const variables = await readVariables(folder, starting);
     expect(variables).toMatchObject({ SERVICE_AUTH: "on", SERVICE_SINGLE_NODE: "1" });
-    const blocks = [setup!, minting, ...calls, ...[...continuations, ...withAuthentication].flatMap(recipesOf)];
+    const blocks = [setup!, minting, ...calls, ...[...continuations, ...withAuthentication].flatMap(readRecipes)];
     const out = await followed(variables, folder, blocks);
     expectTold(out, folder);
     expect(out).toMatch('"jti":"');
@@ -110,6 +110,6 @@ describe("the tour", () => {
   test("has blocks of each kind", () => {
     expect(calls.length).toBeGreaterThanOrEqual(3);
     for (const path of [...continuations, ...withAuthentication])
-      expect(recipesOf(path).length, path).toBeGreaterThan(0);
+      expect(readRecipes(path).length, path).toBeGreaterThan(0);
   });
 });

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { jsonLog, silentLog } from "../../src/base/log.ts";
 import { limits } from "../../src/base/limits/limits.ts";
-import { traceOf, traceparentOf } from "../../src/base/trace.ts";
+import { parseTraceparent, formatTraceparent } from "../../src/base/trace.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ServiceError } from "../../src/base/faults/errors.ts";
 import { Tracing } from "../../src/server/observability/tracing.ts";
@@ -28,7 +28,7 @@ function named(spans: readonly CollectedSpan[], name: string): CollectedSpan {
   return found[0]!;
 }
 
-function settingsOf({ address }: TraceCollector): TracingSettings {
+function buildSettings({ address }: TraceCollector): TracingSettings {
   return { address: `${address}/v1/traces`, serviceName: undefined, sampling: { followsCaller: true, ratio: 1 } };
 }
 
@@ -154,7 +154,7 @@ async function stopWith(
   const said: string[] = [];
   const world = realWorld();
   const tracing = new Tracing({
-    settings: settingsOf(collector),
+    settings: buildSettings(collector),
     world,
     log: { ...silentLog, warn: (message) => said.push(message) },
     nodeId: "n",
@@ -200,7 +200,7 @@ test("nothing is sent where nobody asks for it", async () => {
 test("a forwarded call's spans hang together: the request's, the sender's, the receiver's", async () => {
   const collector = await startCollector();
   const tracing = new Tracing({
-    settings: settingsOf(collector),
+    settings: buildSettings(collector),
     world: realWorld(),
     log: silentLog,
     nodeId: "n",
@@ -254,7 +254,7 @@ test("a forwarded call's spans hang together: the request's, the sender's, the r
   expect(receiver).toMatchObject({ traceId, parentSpanId: sender.spanId, kind: 2 });
   // The receiver's calls of its own engine stand below its span; a job of the node itself has none.
   expect(received.map(({ traceparent: given }) => given)).toEqual([
-    traceparentOf({ traceId, spanId: receiver.spanId, sampled: true }),
+    formatTraceparent({ traceId, spanId: receiver.spanId, sampled: true }),
     undefined,
   ]);
   expect(collector.bodies.join("")).not.toContain("hidden");
@@ -289,7 +289,7 @@ onBoth(
         traceId: fault!["traceId"],
       });
       if (headers["traceparent"]) expect(fault!["traceId"]).toBe(traceId);
-      else expect(traceOf(`00-${String(fault!["traceId"])}-${spanId}-00`)).toBeDefined();
+      else expect(parseTraceparent(`00-${String(fault!["traceId"])}-${spanId}-00`)).toBeDefined();
     }
   },
 );

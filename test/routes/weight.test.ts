@@ -22,7 +22,7 @@ const ingest = "/palimpsest.v1.MemoryService/Ingest";
 const rest = "/v1/memory/a/b/memories";
 
 /** The refusal or acceptance of a body, as its code. */
-function codeOf(answer: RawAnswer): string {
+function parseCode(answer: RawAnswer): string {
   if (answer.status === 201) return "ok";
   const body = answer.body.toString();
   return body.startsWith("{")
@@ -47,7 +47,7 @@ test("REST and Connect: hostile JSON of 31 MiB is refused or taken, and holds no
       );
       return [byRest, byConnect] as const;
     });
-    seen[what] = [codeOf(value[0]), value[1].status === 200 ? "ok" : codeOf(value[1]), Math.round(healthMs)];
+    seen[what] = [parseCode(value[0]), value[1].status === 200 ? "ok" : parseCode(value[1]), Math.round(healthMs)];
   }
   for (const [what, [byRest, byConnect, healthMs]] of Object.entries(seen)) {
     expect(["ok", "invalid_request"], `${what} ${byRest}`).toContain(byRest);
@@ -69,7 +69,7 @@ test("gRPC: hostile messages of 31 MiB are refused, and hold nobody up", async (
         envelope(Buffer.concat([field(1, Buffer.from("a")), field(2, Buffer.from("b")), message])),
       ),
     );
-    seen[what] = [codeOf(value), Math.round(healthMs)];
+    seen[what] = [parseCode(value), Math.round(healthMs)];
   }
   for (const [what, [code, healthMs]] of Object.entries(seen)) {
     expect(code, what).toBe("3");

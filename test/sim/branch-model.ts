@@ -191,7 +191,7 @@ export class DatabaseModel {
 }
 
 /** What an act comes to in object storage; undefined for one that moves no branch. */
-export function deedOf(branch: BranchModel, act: BranchAct): string | undefined {
+export function describeDeed(branch: BranchModel, act: BranchAct): string | undefined {
   switch (act.act) {
     case "fork":
       return `fork ${act.name}`;
@@ -373,7 +373,7 @@ export class BranchModel {
     if (stray !== undefined) return `${this.label} at ${txid}: the token ${stray} was never written`;
     if (txid < this.forkTxid)
       return `${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`;
-    const why = this.#complaintOf(this.#spansAt(txid), kinds, found, among);
+    const why = this.#findComplaint(this.#spansAt(txid), kinds, found, among);
     return why && `${this.label} at txid ${txid} (given ${this.givenTxid}, durable ${this.durableTxid}): ${why}`;
   }
 
@@ -393,7 +393,7 @@ export class BranchModel {
   present(kind: Kind): Change[] {
     const spans = this.#spansAt(Infinity);
     return [...this.database.changes.values()]
-      .filter((changes) => changes[0]!.kind === kind && verdictOf(changes, spans) === "yes")
+      .filter((changes) => changes[0]!.kind === kind && computeVerdict(changes, spans) === "yes")
       .map((changes) => changes[0]!);
   }
 
@@ -421,7 +421,7 @@ export class BranchModel {
     return [...era.base, { branch: this, after: era.fromTxid, to: txid }];
   }
 
-  #complaintOf(
+  #findComplaint(
     spans: readonly Span[],
     kinds: readonly Kind[],
     found: ReadonlySet<string>,
@@ -430,7 +430,7 @@ export class BranchModel {
     for (const [token, changes] of this.database.changes) {
       const { kind } = changes[0]!;
       if (!kinds.includes(kind) || (among && !among.has(token))) continue;
-      const verdict = verdictOf(changes, spans);
+      const verdict = computeVerdict(changes, spans);
       const told = (): string =>
         changes
           .map(
@@ -458,7 +458,7 @@ export class BranchModel {
       for (const change of changes) {
         if (change.least >= change.greatest) continue;
         // A token that is removed may hide whether it was there; only the plain cases teach something.
-        const decides = change.removes ? verdictOf(changes.slice(0, 1), spans) === "yes" : changes.length === 1;
+        const decides = change.removes ? computeVerdict(changes.slice(0, 1), spans) === "yes" : changes.length === 1;
         if (!decides) continue;
         const happened = found.has(token) !== change.removes;
         const meets = spans.filter(
@@ -487,7 +487,7 @@ function happened(change: Change, spans: readonly Span[]): Verdict {
 }
 
 /** Whether a token is there in a state, by its writing and its removal. */
-function verdictOf(changes: readonly Change[], spans: readonly Span[]): Verdict {
+function computeVerdict(changes: readonly Change[], spans: readonly Span[]): Verdict {
   const [written, ...removals] = changes;
   const there = happened(written!, spans);
   if (there === "no") return "no";

@@ -8,7 +8,7 @@ import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.t
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "./branch-model.ts";
-import { deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
+import { describeDeed, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 
@@ -53,7 +53,7 @@ const callBudgetMs = 20_000;
 const branchBudgetMs = 600_000;
 const branchesMax = 4;
 
-const processOf = ({ name, incarnation }: SimNode): string => `${name}${incarnation}`;
+const formatProcess = ({ name, incarnation }: SimNode): string => `${name}${incarnation}`;
 
 export class Clients {
   readonly #options: ClientsOptions;
@@ -303,7 +303,7 @@ export class Clients {
 
   async #delete(branch: BranchModel): Promise<void> {
     if (branch.name === "main") return;
-    branch.deletedBy.add(processOf(this.#options.node()));
+    branch.deletedBy.add(formatProcess(this.#options.node()));
     await this.branch(branch, { act: "delete", name: branch.name });
   }
 
@@ -319,7 +319,7 @@ export class Clients {
     const node = this.#options.node();
     // What another process has sent may delete a branch at any time; this one knows of it as soon as it changes one.
     const mayBeUnknown = ({ goneAtMs, deletedBy }: BranchModel): boolean =>
-      goneAtMs !== undefined && goneAtMs > node.startedAtMs && !deletedBy.has(processOf(node));
+      goneAtMs !== undefined && goneAtMs > node.startedAtMs && !deletedBy.has(formatProcess(node));
     for (const name of listed)
       if (
         ![...before].some((branch) => branch.name === name) &&
@@ -340,7 +340,7 @@ export class Clients {
     act: Act,
   ): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
     const { asks } = branch.database;
-    const deed = deedOf(branch, act);
+    const deed = describeDeed(branch, act);
     const landedBefore = deed === undefined ? 0 : asks.begin(deed);
     const answer = await this.#ask(
       `${act.act} ${JSON.stringify(act)}`,
@@ -492,7 +492,7 @@ export class Clients {
 }
 
 /** Bytes that go with a token: mostly small, sometimes many pages. */
-function bodyOf(token: string): Buffer {
+function buildBody(token: string): Buffer {
   const number = Number(token.slice(-6)) * 2_654_435_761;
   const length = number % 7 === 0 ? number % 30_000 : number % 200;
   return Buffer.alloc(length, `${token} `);
@@ -509,7 +509,7 @@ export async function put(
 ): Promise<Answer> {
   switch (kind) {
     case "kv":
-      return client.write(target, "kv.put", { ns: "sim", key: token, value: bodyOf(token) }, options);
+      return client.write(target, "kv.put", { ns: "sim", key: token, value: buildBody(token) }, options);
     case "docs":
       return client.write(
         target,
@@ -540,7 +540,7 @@ export async function put(
             },
             {
               text: "INSERT INTO sim (token, body) VALUES (?, ?)",
-              paramsJson: JSON.stringify([token, bodyOf(token).toString()]),
+              paramsJson: JSON.stringify([token, buildBody(token).toString()]),
             },
           ],
           atomic: true,

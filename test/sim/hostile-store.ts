@@ -196,7 +196,7 @@ export class HostileStore {
 
   #request<Answer>(world: SimWorld, verb: string, key: string, apply: () => Answer): Promise<Answer> {
     if (world.fate === "dead") return new Promise(() => {});
-    const fate = this.#fateOf(verb);
+    const fate = this.#drawFate(verb);
     const uuid = key.split("/")[1];
     if (fate !== "fine" && uuid !== undefined) this.#unansweredAtMs.set(`${world.name} ${uuid}`, this.#scheduler.nowMs);
     const label = `${verb} ${key} ${fate}`;
@@ -222,7 +222,7 @@ export class HostileStore {
     });
   }
 
-  #fateOf(verb: string): Fate {
+  #drawFate(verb: string): Fate {
     if (this.#scheduler.nowMs < this.#stormUntilMs) return this.#random() < 0.8 ? "refused" : "requestLost";
     const { requestLost, answerLost, late, refused } = this.dose;
     let draw = this.#random();

@@ -4,7 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { simulateShared } from "./shared-simulation.ts";
-import { plotOf, simulate } from "./simulation.ts";
+import { drawPlot, simulate } from "./simulation.ts";
 
 const { values } = parseArgs({
   options: {
@@ -33,7 +33,7 @@ for (let seed = first; seed <= last && performance.now() < untilMs; seed++) {
   const keepTrace = values.trace ?? false;
   const outcome = values.shared
     ? await simulateShared(seed, { keepTrace })
-    : await simulate(seed, { plot: plotOf(seed), keepTrace });
+    : await simulate(seed, { plot: drawPlot(seed), keepTrace });
   for (const [what, count] of Object.entries(outcome.counts)) totals[what] = (totals[what] ?? 0) + count;
   const { steps, crashes, virtualMs, traceHash } = outcome;
   console.log(

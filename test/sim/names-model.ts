@@ -3,7 +3,7 @@
  * another database only after its holder was deleted, and a deleted one never comes back.
  */
 import { decodeNameClaim } from "../../src/format/records/name-claim.ts";
-import { databaseNameOfClaimKey } from "../../src/format/keys/object-keys.ts";
+import { parseNameClaimKey } from "../../src/format/keys/object-keys.ts";
 import { Asks, DatabaseModel, Violation } from "./branch-model.ts";
 
 export class NamesModel {
@@ -19,7 +19,7 @@ export class NamesModel {
 
   /** An object has changed. */
   changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
-    const name = databaseNameOfClaimKey(key);
+    const name = parseNameClaimKey(key);
     if (name === undefined) return;
     if (!after) throw new Violation(`the claim of ${name} was deleted`);
     const [was, now] = [before && decodeNameClaim(before), decodeNameClaim(after)];

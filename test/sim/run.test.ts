@@ -1,6 +1,6 @@
 /** Seeded runs of the whole engine under every fault at once, and planted bugs that such runs must see. */
 import { describe, expect, test } from "vitest";
-import { plotOf, simulate, type Bugs, type Outcome } from "./simulation.ts";
+import { drawPlot, simulate, type Bugs, type Outcome } from "./simulation.ts";
 
 /** As many as fit in half a minute; many more run apart, with `npm run sim`. */
 const seeds = 40;
@@ -9,7 +9,7 @@ const minuteMs = 60_000;
 /** The first of these seeds whose run sees the planted bug. */
 async function caught(bugs: Bugs, seedsMax: number): Promise<Outcome | undefined> {
   for (let seed = 1; seed <= seedsMax; seed++) {
-    const outcome = await simulate(seed, { plot: plotOf(seed), bugs });
+    const outcome = await simulate(seed, { plot: drawPlot(seed), bugs });
     if (outcome.failure) return outcome;
   }
   return undefined;
@@ -22,7 +22,7 @@ test(
   async () => {
     const counts: Record<string, number> = {};
     for (let seed = 1; seed <= seeds; seed++) {
-      const outcome = await simulate(seed, { plot: plotOf(seed) });
+      const outcome = await simulate(seed, { plot: drawPlot(seed) });
       if (outcome.failure)
         expect.fail(
           `seed ${seed}: ${outcome.failure.stack}\n${outcome.lines.join("\n")}\nreplay: npm run sim -- ` +
@@ -52,9 +52,9 @@ test(
 );
 
 test("the same seed gives the same trace", { timeout: minuteMs }, async () => {
-  const [first, second] = [await simulate(7, { plot: plotOf(7) }), await simulate(7, { plot: plotOf(7) })];
+  const [first, second] = [await simulate(7, { plot: drawPlot(7) }), await simulate(7, { plot: drawPlot(7) })];
   expect(second.traceHash).toBe(first.traceHash);
-  expect((await simulate(8, { plot: plotOf(8) })).traceHash).not.toBe(first.traceHash);
+  expect((await simulate(8, { plot: drawPlot(8) })).traceHash).not.toBe(first.traceHash);
 });
 
 describe("a planted bug is seen within a few seeds", () => {

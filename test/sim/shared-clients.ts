@@ -7,7 +7,14 @@ import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
 import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.ts";
 import type { Answer, BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
-import { deedOf, Violation, type BranchModel, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
+import {
+  describeDeed,
+  Violation,
+  type BranchModel,
+  type Change,
+  type DatabaseModel,
+  type Kind,
+} from "./branch-model.ts";
 import { list, put } from "./clients.ts";
 import type { NamesModel } from "./names-model.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -20,7 +27,7 @@ export interface ActsDose {
   readonly rewind: number;
   readonly checkpoint: number;
   readonly deletion: number;
-  readonly drop: number;
+  readonly deleteTarget: number;
 }
 
 export interface SharedClientsOptions {
@@ -104,15 +111,15 @@ export class SharedClients {
   }
 
   async #one(node: SharedNode, name: string, database: DatabaseModel): Promise<void> {
-    const branch = this.#anyOf(database);
-    const { fork, rewind, checkpoint, deletion, drop } = this.#options.dose;
+    const branch = this.#pickBranch(database);
+    const { fork, rewind, checkpoint, deletion, deleteTarget } = this.#options.dose;
     const acts: [number, () => Promise<unknown>][] = [
       [fork, () => this.#fork(node, branch)],
       [rewind, () => this.#rewind(node, branch)],
       [checkpoint, () => this.#checkpoint(node, branch)],
       [checkpoint / 3, () => this.#forget(node, branch)],
       [deletion, () => this.#delete(node, branch)],
-      [drop, () => this.#drop(node, name)],
+      [deleteTarget, () => this.#deleteTarget(node, name)],
       [fork / 4, () => this.#list(node, branch)],
       [0.02, () => this.#sync(node, branch)],
       [0.04, () => this.#remove(node, branch)],
@@ -125,7 +132,7 @@ export class SharedClients {
     const other = this.anyUp();
     if (!other || this.#draw(1) >= 0.4) return;
     // As new as what was durable before, in one of two; the newest look, or any of half a minute.
-    await this.read(other, this.#anyOf(database), this.#draw(1) < 0.7 ? "plain" : "cached", this.#draw(1) < 0.5);
+    await this.read(other, this.#pickBranch(database), this.#draw(1) < 0.7 ? "plain" : "cached", this.#draw(1) < 0.5);
   }
 
   anyUp(): SharedNode | undefined {
@@ -133,7 +140,7 @@ export class SharedClients {
     return up[Math.floor(this.#draw(up.length))];
   }
 
-  #anyOf({ branches }: DatabaseModel): BranchModel {
+  #pickBranch({ branches }: DatabaseModel): BranchModel {
     const all = [...branches.values()];
     return this.#draw(1) < 0.4 ? branches.get(mainBranch)! : all[Math.floor(this.#draw(all.length))]!;
   }
@@ -153,7 +160,7 @@ export class SharedClients {
   }
 
   /** Takes the name from the database, and has it removed; should that not come to its end, the nodes look after it. */
-  async #drop(node: SharedNode, name: string): Promise<void> {
+  async #deleteTarget(node: SharedNode, name: string): Promise<void> {
     const { names } = this.#options;
     const deed = `drop ${name}`;
     const landedBefore = names.asks.begin(deed);
@@ -171,7 +178,7 @@ export class SharedClients {
       "dropping",
       node,
       branches.get(mainBranch)!,
-      (port, target, options) => port.drop(target, options),
+      (port, target, options) => port.deleteTarget(target, options),
       { budgetMs: branchBudgetMs },
     );
   }
@@ -264,8 +271,8 @@ export class SharedClients {
     const { durableTxid } = branch;
     const minTxid = wantsNewest ? durableTxid : 0;
     const process = `${node.name}${node.sim.incarnation} ${branch.database.uuid}`;
-    const floorOf = ({ id }: BranchModel): number => this.#shownTo.get(`${process} ${id}`) ?? 0;
-    const floors = new Map(branch.database.named(branch.name).map((one) => [one, floorOf(one)]));
+    const findFloor = ({ id }: BranchModel): number => this.#shownTo.get(`${process} ${id}`) ?? 0;
+    const floors = new Map(branch.database.named(branch.name).map((one) => [one, findFloor(one)]));
     const what = consistency === "primary" ? "read" : consistency === "plain" ? "copy" : "cached";
     const answer = await this.#ask(
       `${what} ${kind}${minTxid > 0 ? ` from ${minTxid}` : ""}`,
@@ -302,7 +309,7 @@ export class SharedClients {
         what: `${node.name} shows ${txid} of ${branch.label} after it had shown that ${floor} is durable`,
       });
     const durable = Math.min(txid, answer.durableTxid);
-    this.#shownTo.set(`${process} ${shown.id}`, Math.max(floorOf(shown), durable));
+    this.#shownTo.set(`${process} ${shown.id}`, Math.max(findFloor(shown), durable));
     if (!isGone(shown)) covered(shown, durable);
     if (shown === branch && isWriters) this.seen.push({ branch, begunAtMs, txid });
     return answer;
@@ -483,7 +490,7 @@ export class SharedClients {
     act: Act,
   ): Promise<Answer<BranchResults[Act["act"]]> | Failure> {
     const { asks } = branch.database;
-    const deed = deedOf(branch, act);
+    const deed = describeDeed(branch, act);
     const landedBefore = deed === undefined ? 0 : asks.begin(deed);
     const answer = await this.#ask(
       `${act.act} ${JSON.stringify(act)}`,

@@ -13,7 +13,7 @@ import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/api/protocol.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
 import { manifestKey } from "../../src/format/keys/object-keys.ts";
-import { ReplicaPurger } from "../../src/service/jobs/replica-purger.ts";
+import { ReplicaRemover } from "../../src/service/jobs/replica-remover.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/placement/peers.ts";
 import { Placement } from "../../src/service/placement/placement.ts";
 import { shardsWhile } from "../support/all-shards.ts";
@@ -47,7 +47,7 @@ export interface Doors {
 }
 
 interface Process extends Doors {
-  readonly replicaPurger: ReplicaPurger;
+  readonly replicaRemover: ReplicaRemover;
   /** Ends of what other nodes follow here, by who follows what. */
   readonly followers: Map<string, () => void>;
 }
@@ -84,7 +84,7 @@ export class SharedNode {
     const renewLease = local.renewLease.bind(local);
     local.renewLease = (until) =>
       renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
-    const store = sim.storeOf(world);
+    const store = sim.openStore(world);
     const leases = new SharedLeases(table, world);
     const placement = new Placement({
       local,
@@ -104,11 +104,11 @@ export class SharedNode {
       shards: shardsWhile(() => true),
       nudge: (id: string) => placement.nudge(id),
     };
-    const replicaPurger = new ReplicaPurger({ world, log: silentLog, engine: placement, databases, cluster });
-    placement.whenNudged(() => replicaPurger.hurry());
-    this.#process = { placement, databases, replicaPurger, world, followers: new Map() };
+    const replicaRemover = new ReplicaRemover({ world, log: silentLog, engine: placement, databases, cluster });
+    placement.whenNudged(() => replicaRemover.hurry());
+    this.#process = { placement, databases, replicaRemover, world, followers: new Map() };
     await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
-    await replicaPurger.start();
+    await replicaRemover.start();
   }
 
   /** Tells the simulation what the engine answers, and what it could not hand over. */
@@ -120,10 +120,10 @@ export class SharedNode {
       answered(this, target, call, answer);
       return answer;
     };
-    const letGo = local.letGo.bind(local);
-    local.letGo = async (uuid, options) => {
+    const releaseDatabase = local.releaseDatabase.bind(local);
+    local.releaseDatabase = async (uuid, options) => {
       try {
-        await letGo(uuid, options);
+        await releaseDatabase(uuid, options);
       } catch (error) {
         handedOverShort();
         throw error;
@@ -143,9 +143,9 @@ export class SharedNode {
 
   /** Hands everything over and ends the process in order. */
   async stop(): Promise<void> {
-    const { placement, replicaPurger } = this.#process!;
+    const { placement, replicaRemover } = this.#process!;
     await this.sim.call(() =>
-      replicaPurger
+      replicaRemover
         .close()
         .then(() => placement.handOver())
         .then(() => placement.leave()),

@@ -49,7 +49,7 @@ const quietMs = 30_000;
 const purgedWithinMs = 1_800_000;
 
 /** What clients of a seed do besides reading and writing: most have some of everything, some have much of one thing. */
-function actsOf(seed: number): ActsDose {
+function planActs(seed: number): ActsDose {
   const random = stream(seed, "acts");
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
   return {
@@ -57,7 +57,7 @@ function actsOf(seed: number): ActsDose {
     rewind: some(0.7, 0.05),
     checkpoint: some(0.6, 0.04),
     deletion: some(0.6, 0.04),
-    drop: some(0.4, 0.015),
+    deleteTarget: some(0.4, 0.015),
   };
 }
 
@@ -119,7 +119,7 @@ class SharedSimulation {
       random: stream(seed, "shared clients"),
       up: () => this.#up(),
       names: this.#names,
-      dose: actsOf(seed),
+      dose: planActs(seed),
       areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs,
       isAnyCut: () => this.#table.isAnyCut,
       leftUnanswered: (...asked) => this.#store.leftUnanswered(...asked),

@@ -112,7 +112,7 @@ export class SimNode {
   }
 
   /** Object storage as the process of that world sees it. */
-  storeOf(world: SimWorld): ObjectStore {
+  openStore(world: SimWorld): ObjectStore {
     return this.#options.store.of(world);
   }
 

@@ -64,7 +64,7 @@ const storyMsMax = 24 * 3_600_000;
 export const lastLines = 60;
 
 /** The plot of a seed: most runs have some of everything, some have much of one thing. */
-export function plotOf(seed: number): Plot {
+export function drawPlot(seed: number): Plot {
   const random = stream(seed, "plot");
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
   const small = random() < 0.5;

@@ -6,10 +6,10 @@
  * service.
  */
 import { rmSync } from "node:fs";
-import { planOf } from "../../src/engine/history/timelines.ts";
+import { findRestorePlan } from "../../src/engine/history/timelines.ts";
 import { materialise } from "../../src/engine/segments/restore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/history/catalog.ts";
-import { decodeManifest, hashOf, type Manifest, type TxidRange } from "../../src/format/history/manifest.ts";
+import { decodeManifest, computeSha256, type Manifest, type TxidRange } from "../../src/format/history/manifest.ts";
 import { decodeHistory, type History } from "../../src/format/history/history.ts";
 import { catalogKey, databasePrefix, manifestKey, historyKey } from "../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
@@ -97,18 +97,18 @@ export class StoreAudit {
 
   /** How far object storage covers the branch; undefined when it knows no such branch. */
   coveredTxid(branch: BranchModel): number | undefined {
-    const manifest = this.manifestOf(branch);
+    const manifest = this.findManifest(branch);
     return manifest?.txid;
   }
 
   /** Whether a claim has declared the transaction id lost. */
   isLost(branch: BranchModel, txid: number): boolean {
     return (
-      this.manifestOf(branch)?.lost.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid) ?? false
+      this.findManifest(branch)?.lost.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid) ?? false
     );
   }
 
-  manifestOf({ database, id }: BranchModel): Manifest | undefined {
+  findManifest({ database, id }: BranchModel): Manifest | undefined {
     return this.#manifest(database.uuid, id);
   }
 
@@ -129,9 +129,9 @@ export class StoreAudit {
    * against the model. False when the past does not reach that far.
    */
   async restores(branch: BranchModel, scratchDirectory: string, txid?: number): Promise<boolean> {
-    const manifest = this.manifestOf(branch);
+    const manifest = this.findManifest(branch);
     if (!manifest) throw new Violation(`${branch.label} has no manifest in object storage`);
-    const plan = planOf(manifest, this.#history(manifest), txid ?? manifest.txid);
+    const plan = findRestorePlan(manifest, this.#history(manifest), txid ?? manifest.txid);
     if (!plan) {
       if (txid === undefined)
         throw new Violation(`${branch.label}: the manifest's own state ${manifest.txid} cannot be restored`);
@@ -176,7 +176,8 @@ export class StoreAudit {
       if (manifest.seq !== was.seq + 1) breaks(`follows seq ${was.seq}`);
       if (manifest.epoch < was.epoch) breaks(`epoch ${manifest.epoch} follows ${was.epoch}`);
       if (!this.mayJump && manifest.epoch > was.epoch + 1) breaks(`epoch jumps from ${was.epoch} to ${manifest.epoch}`);
-      if (Buffer.compare(manifest.prevHash, hashOf(before)) !== 0) breaks("does not name the manifest before it");
+      if (Buffer.compare(manifest.prevHash, computeSha256(before)) !== 0)
+        breaks("does not name the manifest before it");
       if (manifest.txid < was.txid) breaks(`txid went back from ${was.txid} to ${manifest.txid}`);
       if (manifest.epoch === was.epoch && manifest.epoch > 0) {
         // A writer that ends in order gives back what it has not used, and is then bound by that. What lies before its
@@ -245,7 +246,7 @@ export class StoreAudit {
     if (!found) throw new Violation(`${at}, which is not there`);
     const promised = `${key} ${Buffer.from(sha256).toString("hex")}`;
     if (this.#whole.has(promised) || this.#store().rotten.has(key)) return;
-    if (found.bytes.length !== bytes || Buffer.compare(hashOf(found.bytes), sha256) !== 0)
+    if (found.bytes.length !== bytes || Buffer.compare(computeSha256(found.bytes), sha256) !== 0)
       throw new Violation(`${at} with another hash or length`);
     this.#whole.add(promised);
   }
@@ -323,13 +324,13 @@ function holdAgainstModel(branch: BranchModel, txid: number, path: string): void
     const state = readState(connection);
     if (state.txid !== txid)
       throw new Violation(`${branch.label}: the file of txid ${txid} says that it is at ${state.txid}`);
-    for (const [kind, tokens] of tokensOf(connection)) branch.observed(txid, [kind], new Set(tokens));
+    for (const [kind, tokens] of readTokens(connection)) branch.observed(txid, [kind], new Set(tokens));
   } finally {
     connection.close();
   }
 }
 
-function tokensOf(connection: Connection): Map<Kind, string[]> {
+function readTokens(connection: Connection): Map<Kind, string[]> {
   const view = { connection, nowMs: 0, vectors: new VectorCache() };
   const docs = runRead("docs.find", view, { collection: "sim", filter: "{}", limit: 1_000 }) as {
     docs: readonly string[];

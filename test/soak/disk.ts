@@ -18,7 +18,7 @@ export async function soakDisk(durationMs: number, seed: number): Promise<void> 
       durationMs,
       seed: seed + 1,
       say,
-      store: { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf("disk") },
+      store: { ...server.variables, SERVICE_OBJECT_STORE: server.buildUrl("disk") },
     });
   } finally {
     await server.end();

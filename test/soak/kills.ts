@@ -22,7 +22,7 @@ interface Known {
   readonly tried: Map<string, number>;
 }
 
-const valueOf = (key: string, step: number): string =>
+const buildValue = (key: string, step: number): string =>
   `${key} ${step} `.repeat(Math.ceil(valueBytes / `${key} ${step} `.length));
 const text = { "content-type": "text/plain" };
 
@@ -35,7 +35,7 @@ async function write(node: NodeProcess, client: number, start: number, known: Kn
       const { status } = await node.call(
         "PUT",
         `/v1/db/kills/kv/n/${key}`,
-        valueOf(key, step),
+        buildValue(key, step),
         step % 7 === 0 ? { ...text, "service-durability": "durable" } : text,
       );
       if (status === 200) known.acknowledged.set(key, step);
@@ -69,13 +69,13 @@ async function inspect(node: NodeProcess, known: Known): Promise<void> {
       step >= acknowledged && step <= known.tried.get(key)!,
       `${key} stands at step ${step}, acknowledged at ${acknowledged}`,
     );
-    assert.equal(hashOf(value), hashOf(valueOf(key, step)), `${key} is torn`);
+    assert.equal(computeHash(value), computeHash(buildValue(key, step)), `${key} is torn`);
   }
   const { json } = await node.call("POST", "/v1/db/kills/sql", { stmts: [{ q: "PRAGMA integrity_check" }] });
   assert.deepEqual(json.results[0].rows, [["ok"]]);
 }
 
-function hashOf(value: string): string {
+function computeHash(value: string): string {
   return createHash("sha256").update(value).digest("hex");
 }
 

@@ -54,13 +54,13 @@ const sampleMs = 10_000;
 
 const server = await startS3Server();
 Object.assign(process.env, server.variables);
-const store = await openStore(server.locationOf("soak"), realWorld());
+const store = await openStore(server.buildLocation("soak"), realWorld());
 const root = mkdtempSync(join(tmpdir(), "palimpsest-soak-"));
 const directory = join(root, "data");
 // History and garbage go after a minute or so, that a run of minutes shows what stays.
 const variables = {
   ...server.variables,
-  SERVICE_OBJECT_STORE: server.urlOf("soak"),
+  SERVICE_OBJECT_STORE: server.buildUrl("soak"),
   SERVICE_PITR_SECS: "60",
   SERVICE_GC_GRACE_SECS: "30",
   SERVICE_LOG_LEVEL: "warn",

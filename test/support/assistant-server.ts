@@ -62,7 +62,7 @@ function failure(type: string, text: string): string {
 }
 
 /** Why the provider would not take the request; undefined when it would. */
-function complaintOf({ headers }: IncomingMessage, body: any): string | undefined {
+function findComplaint({ headers }: IncomingMessage, body: any): string | undefined {
   if (headers["anthropic-version"] !== "2026-10-21") return "anthropic-version is required";
   if ("temperature" in body || "top_p" in body || "top_k" in body) return "sampling parameters are not of this version";
   if (typeof body.model !== "string" || !Number.isInteger(body.max_tokens) || body.max_tokens < 1)
@@ -126,7 +126,7 @@ export async function startAssistantServer({ lasting = false } = {}): Promise<As
         return void response
           .writeHead(401, { "content-type": "application/json" })
           .end(failure("authentication_error", "no key"));
-      const complaint = complaintOf(request, body);
+      const complaint = findComplaint(request, body);
       if (complaint !== undefined)
         return void response
           .writeHead(400, { "content-type": "application/json" })
@@ -161,7 +161,7 @@ export async function startAssistantServer({ lasting = false } = {}): Promise<As
 }
 
 /** The JSON in a block of what a model was sent. */
-export function blockOf(data: string, name: string): any {
+export function parseBlock(data: string, name: string): any {
   const [, json] = new RegExp(`<${name}>\n([^<]*)\n</${name}>`).exec(data) ?? [];
   return JSON.parse(json ?? "null");
 }

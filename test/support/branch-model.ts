@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { hashOf, type Manifest, type TailSegment } from "../../src/format/history/manifest.ts";
+import { computeSha256, type Manifest, type TailSegment } from "../../src/format/history/manifest.ts";
 import type { History } from "../../src/format/history/history.ts";
 import { poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
@@ -16,7 +16,7 @@ import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/
 import { packDue, packed } from "../../src/engine/compaction/timeline-length.ts";
 import {
   forkedManifest,
-  planOf,
+  findRestorePlan,
   rebased,
   rewound,
   trimmed,
@@ -25,7 +25,7 @@ import {
 } from "../../src/engine/history/timelines.ts";
 import { pack, uploadImages } from "../../src/engine/compaction/compaction.ts";
 import type { PageSource } from "../../src/engine/segments/pool-objects.ts";
-import { materialise, pointOf } from "../../src/engine/segments/restore.ts";
+import { materialise, readStatePoint } from "../../src/engine/segments/restore.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { realWorld } from "../../src/base/world.ts";
@@ -82,7 +82,7 @@ export function emptyManifest(branchId: string): Manifest {
     refs: [],
     tail: [],
     history: undefined,
-    settledUlid: "",
+    garbageBelowUlid: "",
   };
 }
 
@@ -170,7 +170,7 @@ export class BranchModel {
     this.#endCurrency();
     const txid = this.#nextTxid++;
     this.#waiting.push({ txid, committedAtMs: this.nowMs, pages: size, images });
-    this.states.set(txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
+    this.states.set(txid, Buffer.from(computeSha256(Buffer.concat(this.#pages))).toString("hex"));
     this.currency.set(txid, { fromMs: this.nowMs, untilMs: Number.POSITIVE_INFINITY });
   }
 
@@ -255,7 +255,7 @@ export class BranchModel {
       lastAtMs: last.lastAtMs,
       bytes: bytes.length,
       rawBytes,
-      sha256: hashOf(bytes),
+      sha256: computeSha256(bytes),
     };
   }
 
@@ -289,8 +289,8 @@ export class BranchModel {
   }
 
   /** How to restore a state; there must be a way. */
-  planOf(txid: number): Plan {
-    const plan = planOf(this.manifest, this.history, txid);
+  findRestorePlan(txid: number): Plan {
+    const plan = findRestorePlan(this.manifest, this.history, txid);
     if (!plan) throw new Error(`no timeline holds transaction id ${txid}`);
     return plan;
   }
@@ -298,13 +298,13 @@ export class BranchModel {
   /** Restores the state into a new file. */
   async restored(txid: number): Promise<string> {
     const path = this.path();
-    await materialise(this.source, this.planOf(txid), path);
+    await materialise(this.source, this.findRestorePlan(txid), path);
     return path;
   }
 
   /** What the state must be like, and what the file is like, as hashes. */
   compare(txid: number, path: string): { readonly expected: string | undefined; readonly found: string } {
-    return { expected: this.states.get(txid), found: Buffer.from(hashOf(readFileSync(path))).toString("hex") };
+    return { expected: this.states.get(txid), found: Buffer.from(computeSha256(readFileSync(path))).toString("hex") };
   }
 
   async #load(txid: number): Promise<void> {
@@ -320,7 +320,7 @@ export class BranchModel {
   /** Goes back to an older state by a new commit. */
   async rewind(txid: number): Promise<void> {
     await this.ship(false);
-    const plan = this.planOf(txid);
+    const plan = this.findRestorePlan(txid);
     await this.#load(txid);
     this.commit({ size: this.#pages.length, pages: [2] });
     const group = this.#waiting.pop()!;
@@ -405,7 +405,7 @@ export class BranchModel {
 
   /** A branch that begins with the state. Its random numbers follow from this one's. */
   async fork(txid: number): Promise<BranchModel> {
-    const point = await pointOf(this.source, this.manifest, this.planOf(txid));
+    const point = await readStatePoint(this.source, this.manifest, this.findRestorePlan(txid));
     const branchId = this.ulids.next();
     const manifest = await forkedManifest(
       this.manifest,

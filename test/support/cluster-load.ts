@@ -89,11 +89,11 @@ const memories: Medium = {
 };
 
 /** What a database of the load can be written with. */
-function mediaOf(database: string): readonly Medium[] {
+function listMedia(database: string): readonly Medium[] {
   return database.startsWith(`${namespace}--`) ? [kv, turns, memories] : [kv, turns];
 }
 
-function mediumOf(stream: string): Medium {
+function findMedium(stream: string): Medium {
   return [kv, turns, memories].find(({ name }) => stream.startsWith(`${name}-`))!;
 }
 
@@ -228,7 +228,7 @@ export class ClusterLoad {
     known: Map<string, number>,
   ): Promise<boolean> {
     const { random, durableShare } = this.#options;
-    const media = mediaOf(database);
+    const media = listMedia(database);
     const medium = media[Math.floor(random() * media.length)]!;
     const stream = this.#streamFor(database, medium);
     const value = `${client}-${this.#number++}`;
@@ -289,7 +289,7 @@ export class ClusterLoad {
     try {
       const { reply, seen } = await within(
         this.#options.patienceMs,
-        mediumOf(stream).read(wire, database, stream, headers),
+        findMedium(stream).read(wire, database, stream, headers),
       );
       if (reply.code === "ok") {
         const txid = reply.txid!;
@@ -358,7 +358,7 @@ export class ClusterLoad {
     for (const database of this.databases) {
       const streams = new Map<string, readonly Seen[]>();
       for (const stream of this.#streams.get(database) ?? []) {
-        const { reply, seen } = await mediumOf(stream).read(wire, database, stream, {
+        const { reply, seen } = await findMedium(stream).read(wire, database, stream, {
           "service-min-txid": String(leastTxids.get(database) ?? 0),
           ...headers,
         });

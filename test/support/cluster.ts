@@ -229,18 +229,18 @@ export class Cluster {
       store: await LinkProxy.open(Number(new URL(this.store.endpoint).port)),
       peers: await LinkProxy.open(port),
     };
-    const addressOf = (link: LinkProxy, direct: string): string =>
+    const pickAddress = (link: LinkProxy, direct: string): string =>
       this.#options.linked === false ? direct : `http://127.0.0.1:${link.port}`;
     const variables = {
       ...this.store.variables,
-      AWS_ENDPOINT_URL_S3: addressOf(links.store, this.store.endpoint),
-      SERVICE_OBJECT_STORE: this.store.urlOf("cluster"),
-      SERVICE_ADVERTISE: addressOf(links.peers, `http://127.0.0.1:${port}`),
+      AWS_ENDPOINT_URL_S3: pickAddress(links.store, this.store.endpoint),
+      SERVICE_OBJECT_STORE: this.store.buildUrl("cluster"),
+      SERVICE_ADVERTISE: pickAddress(links.peers, `http://127.0.0.1:${port}`),
       SERVICE_NODE_ID: name,
       ...this.#shared,
       ...(this.#options.coordinated === false
         ? { SERVICE_SINGLE_NODE: "1" }
-        : { SERVICE_COORD: addressOf(links.coordination, this.etcd.endpoint) }),
+        : { SERVICE_COORD: pickAddress(links.coordination, this.etcd.endpoint) }),
       ...this.#options.variables,
     };
     const node = new ClusterNode(name, join(this.#root, name), port, links, variables, this.#options.entry);
@@ -257,7 +257,7 @@ export class Cluster {
   }
 
   /** Who holds the database, as etcd itself says, past every broken link; undefined when nobody does. */
-  async writerOf(uuid: string): Promise<WriterRecord | undefined> {
+  async readWriter(uuid: string): Promise<WriterRecord | undefined> {
     const { kvs } = await this.etcd.call("kv/range", {
       key: Buffer.from(`palimpsest/writer/${uuid}`).toString("base64"),
     });
@@ -267,16 +267,16 @@ export class Cluster {
   }
 
   /** The node that holds the database; throws when nobody does, or a stranger. */
-  async ownerOf(uuid: string): Promise<ClusterNode> {
-    const writer = await this.writerOf(uuid);
+  async findOwner(uuid: string): Promise<ClusterNode> {
+    const writer = await this.readWriter(uuid);
     const owner = writer && this.nodes.find((node) => node.id === writer.node);
     if (!owner) throw new Error(`the database is held by ${JSON.stringify(writer)}`);
     return owner;
   }
 
   /** The nodes that do not hold the database. */
-  async othersOf(uuid: string): Promise<readonly ClusterNode[]> {
-    const owner = await this.ownerOf(uuid);
+  async findOthers(uuid: string): Promise<readonly ClusterNode[]> {
+    const owner = await this.findOwner(uuid);
     return this.nodes.filter((node) => node !== owner);
   }
 

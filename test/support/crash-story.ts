@@ -14,7 +14,7 @@ import type { CrashPoint } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import type { BranchAct, BranchResults } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "../sim/branch-model.ts";
-import { DatabaseModel, deedOf, Violation, type Kind } from "../sim/branch-model.ts";
+import { DatabaseModel, describeDeed, Violation, type Kind } from "../sim/branch-model.ts";
 import { Clients } from "../sim/clients.ts";
 import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts";
 import { Scheduler, stream } from "../sim/scheduler.ts";
@@ -297,7 +297,7 @@ class Story {
   async #branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Answer<BranchResults[Act["act"]]>> {
     let answer: Answer<BranchResults[Act["act"]]> | undefined;
     const { asks } = branch.database;
-    const deed = deedOf(branch, act);
+    const deed = describeDeed(branch, act);
     let landedBefore = 0;
     await this.#must(async () => {
       landedBefore = deed === undefined ? 0 : asks.begin(deed);

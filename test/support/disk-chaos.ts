@@ -38,7 +38,7 @@ export interface DiskChaosCounts {
   wipes: number;
   /** The longest that a client waited for an acknowledgement after the disk was sound again. */
   recoveryMsMax: number;
-  readonly troublesOf: Record<string, number>;
+  readonly troublesByKind: Record<string, number>;
 }
 
 /**
@@ -77,7 +77,7 @@ class DiskChaos {
     kills: 0,
     wipes: 0,
     recoveryMsMax: 0,
-    troublesOf: {},
+    troublesByKind: {},
   };
   #node: NodeProcess | undefined;
   #isHeld = false;
@@ -154,7 +154,7 @@ class DiskChaos {
       const [name, trouble, lastingMs] = draw(this.#random);
       const [isKilled, isWiped] = [this.#random() < 0.3, this.#random() < 0.3];
       this.counts.troubles++;
-      this.counts.troublesOf[name] = (this.counts.troublesOf[name] ?? 0) + 1;
+      this.counts.troublesByKind[name] = (this.counts.troublesByKind[name] ?? 0) + 1;
       this.#disk.set(trouble);
       await pause(lastingMs);
       if (isKilled) await this.#kill(isWiped);

@@ -174,12 +174,12 @@ export class DiskLedger {
   lose(to: string, random: () => number): void {
     drain();
     const table = this.#files();
-    const contentOf = this.#contents(table);
-    this.#undoNames(table, contentOf, random);
+    const getContent = this.#contents(table);
+    this.#undoNames(table, getContent, random);
     this.#copy(table, to, (path, ino) =>
       path.endsWith("-shm") && random() < 0.5
         ? undefined
-        : this.#afterLoss(ino, real.readFileSync(contentOf(ino)), random),
+        : this.#afterLoss(ino, real.readFileSync(getContent(ino)), random),
     );
   }
 
@@ -248,7 +248,7 @@ export class DiskLedger {
     return new Map([...table].toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  #undoNames(table: Map<string, number | undefined>, contentOf: (ino: number) => string, random: () => number): void {
+  #undoNames(table: Map<string, number | undefined>, getContent: (ino: number) => string, random: () => number): void {
     const folders = [
       ...new Set(this.#names.flatMap(({ renamings }) => renamings.map(({ path }) => dirname(path)))),
     ].toSorted();
@@ -270,7 +270,7 @@ export class DiskLedger {
     for (const { renamings } of undone.toReversed()) {
       for (const { path, was } of renamings) {
         for (const name of [...table.keys()]) if (name === path || name.startsWith(`${path}/`)) table.delete(name);
-        if (was !== undefined && real.existsSync(contentOf(was))) table.set(path, was);
+        if (was !== undefined && real.existsSync(getContent(was))) table.set(path, was);
       }
     }
   }
@@ -284,7 +284,7 @@ export class DiskLedger {
   #copy(
     table: ReadonlyMap<string, number | undefined>,
     to: string,
-    bytesOf: (path: string, ino: number) => Uint8Array | undefined,
+    readBytes: (path: string, ino: number) => Uint8Array | undefined,
     copied: (ino: number, copy: string) => void = () => {},
   ): void {
     real.mkdirSync(to, { recursive: true });
@@ -294,7 +294,7 @@ export class DiskLedger {
         real.mkdirSync(copy, { recursive: true });
         continue;
       }
-      const bytes = bytesOf(path, ino);
+      const bytes = readBytes(path, ino);
       if (!bytes) continue;
       real.mkdirSync(dirname(copy), { recursive: true });
       real.writeFileSync(copy, bytes);
@@ -315,12 +315,12 @@ export class DiskLedger {
     const fate = random();
     if (fate < 0.2) return bytes;
     // In the order of writing, or sector by sector; all of it is lost when the point lies at the beginning.
-    const pointOf = (): number => (random() < 0.3 ? 0 : Math.floor(random() * (rest.length + 1)));
-    const point = pointOf();
+    const drawPoint = (): number => (random() < 0.3 ? 0 : Math.floor(random() * (rest.length + 1)));
+    const point = drawPoint();
     const points = new Map<number, number>();
     const sectorPoint = (sector: number): number => {
       if (fate < 0.6) return point;
-      if (!points.has(sector)) points.set(sector, random() < 0.5 ? rest.length : pointOf());
+      if (!points.has(sector)) points.set(sector, random() < 0.5 ? rest.length : drawPoint());
       return points.get(sector)!;
     };
     for (const [index, change] of [...rest.entries()].toReversed())

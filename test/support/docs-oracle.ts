@@ -124,7 +124,7 @@ export function matches(doc: PlainDoc, filter: PlainDoc): boolean {
   });
 }
 
-function rankOf(value: Reached): number {
+function computeRank(value: Reached): number {
   if (value === missing) return 0;
   if (value === null) return 1;
   if (isNumber(value)) return 2;
@@ -134,7 +134,7 @@ function rankOf(value: Reached): number {
 }
 
 function order(left: Reached, right: Reached): number {
-  if (rankOf(left) !== rankOf(right)) return rankOf(left) - rankOf(right);
+  if (computeRank(left) !== computeRank(right)) return computeRank(left) - computeRank(right);
   if (isNumber(left) && isNumber(right)) return left < right ? -1 : left > right ? 1 : 0;
   if (typeof left === "boolean") return Number(left) - Number(right);
   if (left === null || left === missing) return 0;
@@ -149,14 +149,14 @@ export function sorted<Doc extends PlainDoc>(
   docs: readonly Doc[],
   keys: readonly { path: string; direction: number }[],
 ): Doc[] {
-  const keyOf = (doc: Doc, path: string, direction: number): Reached => {
+  const computeSortKey = (doc: Doc, path: string, direction: number): Reached => {
     const elements = reachAll(doc, path).elements;
     if (elements.length === 0) return missing;
     return elements.reduce((best, value) => (direction * order(value, best) < 0 ? value : best));
   };
   return docs.toSorted((left, right) => {
     for (const { path, direction } of keys) {
-      const result = direction * order(keyOf(left, path, direction), keyOf(right, path, direction));
+      const result = direction * order(computeSortKey(left, path, direction), computeSortKey(right, path, direction));
       if (result !== 0) return result;
     }
     return 0;

@@ -16,7 +16,7 @@ export interface Section {
 }
 
 /** The sections of a document, its introduction left out. */
-export function sectionsOf(path: string): Section[] {
+export function parseSections(path: string): Section[] {
   const [, ...parts] = readFileSync(join(root, path), "utf8").split(/^## /m);
   return parts.map((part) => ({
     title: part.slice(0, part.indexOf("\n")).trim(),

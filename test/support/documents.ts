@@ -31,16 +31,16 @@ export interface Block {
 }
 
 /** The fenced blocks. */
-export function blocksOf({ text }: Document): readonly Block[] {
+export function parseBlocks({ text }: Document): readonly Block[] {
   return [...text.matchAll(fence)].map(([, language, block]) => ({ language: language!, text: block! }));
 }
 
-function proseOf({ text }: Document): string {
+function stripBlocks({ text }: Document): string {
   return text.replaceAll(fence, "");
 }
 
 /** The anchor that GitHub gives a heading. */
-export function anchorOf(heading: string): string {
+export function toAnchor(heading: string): string {
   return heading
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replaceAll(/[`*]/g, "")
@@ -50,11 +50,11 @@ export function anchorOf(heading: string): string {
     .replaceAll(/\s/g, "-");
 }
 
-function anchorsOf(document: Document): ReadonlySet<string> {
+function listAnchors(document: Document): ReadonlySet<string> {
   const seen = new Map<string, number>();
   return new Set(
-    [...proseOf(document).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
-      const anchor = anchorOf(heading!);
+    [...stripBlocks(document).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
+      const anchor = toAnchor(heading!);
       const before = seen.get(anchor) ?? 0;
       seen.set(anchor, before + 1);
       return before === 0 ? anchor : `${anchor}-${before}`;
@@ -64,9 +64,9 @@ function anchorsOf(document: Document): ReadonlySet<string> {
 
 /** Links within the repository that lead nowhere, as `document: link`. */
 export function brokenLinks(all: readonly Document[]): readonly string[] {
-  const anchors = new Map(all.map((document) => [document.path, anchorsOf(document)]));
+  const anchors = new Map(all.map((document) => [document.path, listAnchors(document)]));
   return all.flatMap((document) =>
-    [...proseOf(document).matchAll(/\]\(([^)\s]+)\)/g)]
+    [...stripBlocks(document).matchAll(/\]\(([^)\s]+)\)/g)]
       .map(([, link]) => link!)
       .filter((link) => !/^[a-z]+:/.test(link))
       .filter((link) => {
@@ -84,7 +84,7 @@ const suites = readdirSync(join(root, "test"));
 const folders = ["src", "test", "docs", "gen", "proto", "native", "examples", "bin", ".ci", ".github"];
 
 /** Where a path in a code span may lie; none for what is no path of ours. */
-function candidatesOf(span: string): readonly string[] {
+function listCandidates(span: string): readonly string[] {
   const [first, second] = span.split("/");
   if (!/^[.\w-]+(?:\/[.\w-]+)*\/?$/.test(span) || second === undefined) return [];
   if (folders.includes(first!)) return [span];
@@ -97,10 +97,10 @@ function candidatesOf(span: string): readonly string[] {
 /** Paths in code spans that are not there, as `document: path`. */
 export function missingPaths(all: readonly Document[]): readonly string[] {
   return all.flatMap((document) =>
-    [...proseOf(document).matchAll(/`([^`\n]+)`/g)]
+    [...stripBlocks(document).matchAll(/`([^`\n]+)`/g)]
       .map(([, span]) => span!)
       .filter((span) => {
-        const candidates = candidatesOf(span);
+        const candidates = listCandidates(span);
         return candidates.length > 0 && !candidates.some((path) => existsSync(join(root, path)));
       })
       .map((span) => `${document.path}: ${span}`),

@@ -12,11 +12,11 @@ import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { Databases } from "../../src/control/databases/databases.ts";
 import { ErasureCoupons } from "../../src/control/databases/erasure-coupons.ts";
 import { Receipts } from "../../src/control/access/receipts.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../../src/engine/api/engine-port.ts";
 import type { ErasureCoupon } from "../../src/format/erasure/erasure-coupon.ts";
 import type { Answer, EngineOptions, Target } from "../../src/engine/api/protocol.ts";
-import { ReplicaPurger } from "../../src/service/jobs/replica-purger.ts";
+import { ReplicaRemover } from "../../src/service/jobs/replica-remover.ts";
 import { Erasures, type Requested } from "../../src/service/erasure/erasures.ts";
 import { shardsWhile } from "./all-shards.ts";
 import { LeasedNode } from "./leased-node.ts";
@@ -29,7 +29,7 @@ const keys = generateKeyPairSync("ed25519");
 export interface ClusterMember {
   readonly node: LeasedNode;
   readonly erasures: Erasures;
-  readonly replicaPurger: ReplicaPurger;
+  readonly replicaRemover: ReplicaRemover;
   readonly audited: AuditEntry[];
   /** What it has asked of the database's branches. */
   readonly acts: string[];
@@ -67,7 +67,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
   const log = silentLog;
   const audited: AuditEntry[] = [];
   const coupons = new ErasureCoupons({ store, world, log });
-  const policyOf = async (): Promise<{ enabled: boolean; includeReads: boolean; retentionSecs: undefined }> => ({
+  const readPolicy = async (): Promise<{ enabled: boolean; includeReads: boolean; retentionSecs: undefined }> => ({
     enabled: false,
     includeReads: false,
     retentionSecs: undefined,
@@ -78,10 +78,10 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
     log,
     node: world.ulid(),
     flushMs: 1e9,
-    policyOf,
+    readPolicy,
     heard: (entry) => void audited.push(entry),
   });
-  const receipts = new Receipts(await signingKeyOf(keys.privateKey));
+  const receipts = new Receipts(await buildSigningKey(keys.privateKey));
   const copies = new CopyRecords(store, world);
   const acts: string[] = [];
   const engine = new WriterPort(writer, acts);
@@ -104,7 +104,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
       gcGraceMs: 0,
       cluster: { shards, copies, nudge },
     }),
-    replicaPurger: new ReplicaPurger({
+    replicaRemover: new ReplicaRemover({
       world,
       log,
       engine,
@@ -123,7 +123,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
       ),
     coupon: (id) => time.of(made.erasures.get(node.uuid, id, undefined)),
     stop: async () => {
-      await time.of(Promise.all([made.erasures.close(), made.replicaPurger.close()]));
+      await time.of(Promise.all([made.erasures.close(), made.replicaRemover.close()]));
     },
   };
   return made;

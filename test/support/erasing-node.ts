@@ -5,12 +5,12 @@
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { hashOf } from "../../src/format/history/manifest.ts";
+import { computeSha256 } from "../../src/format/history/manifest.ts";
 import { catalogKey, databasePrefix } from "../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments, readSegmentIndexes } from "../../src/format/history/segment.ts";
 import type { BranchAct, EngineOptions, ErasedCoupon, Expunged } from "../../src/engine/api/protocol.ts";
-import { planOf } from "../../src/engine/history/timelines.ts";
+import { findRestorePlan } from "../../src/engine/history/timelines.ts";
 import { materialise } from "../../src/engine/segments/restore.ts";
 import { noise, TimedEngine, VirtualTime } from "./timed-engine.ts";
 import { temporaryDirectory } from "./temporary.ts";
@@ -114,10 +114,10 @@ export class ErasingNode {
     const path = join(temporaryDirectory(), "state.db");
     const states = new Map<number, string>();
     for (let txid = 0; txid <= manifest.txid; txid++) {
-      const plan = planOf(manifest, history, txid);
+      const plan = findRestorePlan(manifest, history, txid);
       if (!plan) continue;
       await materialise(source, plan, path);
-      states.set(txid, Buffer.from(hashOf(readFileSync(path))).toString("hex"));
+      states.set(txid, Buffer.from(computeSha256(readFileSync(path))).toString("hex"));
       rmSync(path);
     }
     return states;

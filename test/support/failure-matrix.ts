@@ -46,7 +46,7 @@ export function written(document: string): string {
 }
 
 /** The rows of the document, and whether each has a proof. */
-export function rowsOf(document: string): readonly { readonly name: string; readonly isProved: boolean }[] {
+export function parseRows(document: string): readonly { readonly name: string; readonly isProved: boolean }[] {
   return document.split("\n").flatMap((line) => {
     const [, , name, last] = rowPattern.exec(line) ?? [];
     return name === undefined ? [] : [{ name, isProved: last!.includes("`") }];

@@ -141,7 +141,7 @@ export class FaultyFiles implements FileSystem {
 
   create(path: string): Promise<Draft> {
     return this.#step("create", path, () => {
-      const { directory, name } = this.#parentOf(path);
+      const { directory, name } = this.#findParent(path);
       if (directory.entries.has(name)) throw problem("EEXIST", path);
       const node: FileNode = {
         kind: "file",
@@ -152,7 +152,7 @@ export class FaultyFiles implements FileSystem {
         modifiedAtMs: this.#nowMs(),
       };
       this.#enter(directory, name, node);
-      return this.#draftOf(node, path);
+      return this.#buildDraft(node, path);
     });
   }
 
@@ -160,19 +160,19 @@ export class FaultyFiles implements FileSystem {
     return this.#step("read", path, () => {
       const node = this.#find(path);
       if (node.kind !== "file") throw problem("EISDIR", path);
-      return { ...factsOf(node), content: Buffer.from(node.bytes) };
+      return { ...toFacts(node), content: Buffer.from(node.bytes) };
     });
   }
 
   stat(path: string): Promise<FileFacts> {
-    return this.#step("stat", path, () => factsOf(this.#find(path)));
+    return this.#step("stat", path, () => toFacts(this.#find(path)));
   }
 
   link(file: string, name: string): Promise<void> {
     return this.#step("link", name, () => {
       const node = this.#find(file);
       if (node.kind !== "file") throw problem("EPERM", file);
-      const to = this.#parentOf(name);
+      const to = this.#findParent(name);
       if (to.directory.entries.has(to.name)) throw problem("EEXIST", name);
       node.links++;
       this.#enter(to.directory, to.name, node);
@@ -182,7 +182,7 @@ export class FaultyFiles implements FileSystem {
   rename(from: string, to: string): Promise<void> {
     return this.#step("rename", to, () => {
       const node = this.#find(from);
-      const [source, target] = [this.#parentOf(from), this.#parentOf(to)];
+      const [source, target] = [this.#findParent(from), this.#findParent(to)];
       const there = target.directory.entries.get(target.name);
       if (there?.kind === "directory" && there.entries.size > 0) throw problem("ENOTEMPTY", to);
       if (there && there.kind !== node.kind) throw problem(node.kind === "file" ? "EISDIR" : "ENOTDIR", to);
@@ -197,7 +197,7 @@ export class FaultyFiles implements FileSystem {
     return this.#step("unlink", path, () => {
       const node = this.#find(path);
       if (node.kind !== "file") throw problem("EISDIR", path);
-      const { directory, name } = this.#parentOf(path);
+      const { directory, name } = this.#findParent(path);
       node.links--;
       directory.entries.delete(name);
       directory.modifiedAtMs = this.#nowMs();
@@ -209,7 +209,7 @@ export class FaultyFiles implements FileSystem {
       let node: Node = this.#root;
       let first: string | undefined;
       let walked = "";
-      for (const name of namesOf(path)) {
+      for (const name of splitPath(path)) {
         walked += `/${name}`;
         if (node.kind !== "directory") throw problem("ENOTDIR", path);
         if (!node.entries.has(name)) {
@@ -228,7 +228,7 @@ export class FaultyFiles implements FileSystem {
       const node = this.#find(path);
       if (node.kind !== "directory") throw problem("ENOTDIR", path);
       if (node.entries.size > 0) throw problem("ENOTEMPTY", path);
-      const { directory, name } = this.#parentOf(path);
+      const { directory, name } = this.#findParent(path);
       directory.entries.delete(name);
       directory.modifiedAtMs = this.#nowMs();
     });
@@ -251,7 +251,7 @@ export class FaultyFiles implements FileSystem {
     });
   }
 
-  #draftOf(node: FileNode, path: string): Draft {
+  #buildDraft(node: FileNode, path: string): Draft {
     return {
       write: (parts) => {
         const all = Buffer.concat(parts);
@@ -272,7 +272,7 @@ export class FaultyFiles implements FileSystem {
         this.#step("sync", path, () => {
           if (!this.options.lies?.file) node.synced = node.bytes;
         }),
-      stat: () => this.#step("stat", path, () => factsOf(node)),
+      stat: () => this.#step("stat", path, () => toFacts(node)),
       close: async () => {},
     };
   }
@@ -307,7 +307,7 @@ export class FaultyFiles implements FileSystem {
 
   #find(path: string): Node {
     let node: Node = this.#root;
-    for (const name of namesOf(path)) {
+    for (const name of splitPath(path)) {
       if (node.kind !== "directory") throw problem("ENOTDIR", path);
       const next = node.entries.get(name);
       if (!next) throw problem("ENOENT", path);
@@ -316,14 +316,14 @@ export class FaultyFiles implements FileSystem {
     return node;
   }
 
-  #parentOf(path: string): { readonly directory: DirectoryNode; readonly name: string } {
+  #findParent(path: string): { readonly directory: DirectoryNode; readonly name: string } {
     const directory = this.#find(posix.dirname(path));
     if (directory.kind !== "directory") throw problem("ENOTDIR", path);
     return { directory, name: posix.basename(path) };
   }
 }
 
-function namesOf(path: string): string[] {
+function splitPath(path: string): string[] {
   return path.split("/").filter((name) => name !== "");
 }
 
@@ -335,7 +335,7 @@ function attempt(act: () => unknown): void {
   }
 }
 
-function factsOf(node: Node): FileFacts {
+function toFacts(node: Node): FileFacts {
   const [bytes, links] = node.kind === "file" ? [node.bytes.length, node.links] : [0, 1];
   return { bytes, links, modifiedAtMs: node.modifiedAtMs, identity: String(node.id), place: String(node.id) };
 }

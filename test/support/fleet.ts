@@ -15,14 +15,14 @@ import { AuditLog } from "../../src/control/audit/audit-log.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { Databases } from "../../src/control/databases/databases.ts";
 import { Receipts } from "../../src/control/access/receipts.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import type { EngineClient } from "../../src/engine/threads/client.ts";
 import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/api/protocol.ts";
 import { encodeCoupon } from "../../src/format/erasure/erasure-coupon.ts";
 import { dueKey, dueKeysUntil, parseDueKey } from "../../src/format/keys/expiry-keys.ts";
 import { parseErasureKey } from "../../src/format/keys/object-keys.ts";
-import { shardOf, shardsCount } from "../../src/format/core/shards.ts";
+import { computeShard, shardsCount } from "../../src/format/core/shards.ts";
 import { Jobs } from "../../src/server/node/jobs.ts";
 import { StoreReach } from "../../src/server/observability/store-reach.ts";
 import type { Policies } from "../../src/control/databases/policies.ts";
@@ -78,7 +78,7 @@ class FleetStore extends MemoryStore {
   readonly #startMs: number;
   readonly #done = new Set<string>();
   /** How many entries of each hour are done with. */
-  readonly #doneOf = new Map<number, number>();
+  readonly #doneByShard = new Map<number, number>();
   readonly #found = new Set<string>();
 
   constructor(options: FleetOptions, world: SimWorld, requests: Requests) {
@@ -109,18 +109,18 @@ class FleetStore extends MemoryStore {
     const due = parseDueKey(key);
     if (!due) return super.delete(key);
     this.#done.add(key);
-    this.#doneOf.set(due.atMs, (this.#doneOf.get(due.atMs) ?? 0) + 1);
+    this.#doneByShard.set(due.atMs, (this.#doneByShard.get(due.atMs) ?? 0) + 1);
     this.sweptAfterMs.push(this.#world.nowMs() - due.atMs);
   }
 
   override async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
     this.requests.list++;
-    if (prefix === "due/") return this.#pageOf(this.#dueAfter(options.after ?? ""), options.limit);
-    if (prefix === "erasing/") return this.#pageOf(this.#erasingAfter(options.after ?? ""), options.limit);
+    if (prefix === "due/") return this.#buildPage(this.#dueAfter(options.after ?? ""), options.limit);
+    if (prefix === "erasing/") return this.#buildPage(this.#erasingAfter(options.after ?? ""), options.limit);
     return super.list(prefix, options);
   }
 
-  #pageOf(keys: Iterable<string>, limit: number): ListPage {
+  #buildPage(keys: Iterable<string>, limit: number): ListPage {
     const objects: ListedObject[] = [];
     for (const key of keys) {
       if (objects.length === limit) return { objects, next: objects.at(-1)!.key };
@@ -139,13 +139,13 @@ class FleetStore extends MemoryStore {
     for (let atMs = Math.ceil(this.#startMs / hourMs) * hourMs; atMs <= nowMs + 2 * hourMs; atMs += hourMs) {
       if (dueKeysUntil(atMs) <= after) continue;
       const prefix = dueKey({ atMs, uuid: "", branchId: "" }).slice(0, -1);
-      const keyOf = (index: number): string => `${prefix}${uuidAt(index, count, (atMs / hourMs) % 24)}/main`;
+      const buildKey = (index: number): string => `${prefix}${uuidAt(index, count, (atMs / hourMs) % 24)}/main`;
       // The others are as fast as this one.
       const isOver = nowMs > atMs + 2 * limits.dueLookMs;
-      if (isOver && (this.#doneOf.get(atMs) ?? 0) >= this.#ownCount(count)) continue;
-      for (let index = firstBehind(after, count, keyOf); index < count; index++) {
+      if (isOver && (this.#doneByShard.get(atMs) ?? 0) >= this.#ownCount(count)) continue;
+      for (let index = firstBehind(after, count, buildKey); index < count; index++) {
         if (isOver && !this.isOurs(Math.floor((index * shardsCount) / count))) continue;
-        const key = keyOf(index);
+        const key = buildKey(index);
         if (!this.#done.has(key)) yield key;
       }
     }
@@ -160,9 +160,9 @@ class FleetStore extends MemoryStore {
 
   *#erasingAfter(after: string): Generator<string> {
     const { erasures: count = 0 } = this.#options;
-    const keyOf = (index: number): string => `erasing/${uuidAt(index, count)}/${idOf(index)}`;
-    for (let index = firstBehind(after, count, keyOf); index < count; index++)
-      if (this.#askedAtMs(index) <= this.#world.nowMs()) yield keyOf(index);
+    const buildKey = (index: number): string => `erasing/${uuidAt(index, count)}/${buildId(index)}`;
+    for (let index = firstBehind(after, count, buildKey); index < count; index++)
+      if (this.#askedAtMs(index) <= this.#world.nowMs()) yield buildKey(index);
   }
 
   /**
@@ -194,16 +194,16 @@ class FleetStore extends MemoryStore {
 }
 
 /** An erasure's id, the same for the same one. */
-function idOf(index: number): string {
+function buildId(index: number): string {
   return `ers_01HF7YAT${String(index).padStart(18, "0")}`;
 }
 
 /** The first of so many ascending keys that sorts after the given one. */
-function firstBehind(after: string, count: number, keyOf: (index: number) => string): number {
+function firstBehind(after: string, count: number, buildKey: (index: number) => string): number {
   let [low, high] = [0, count];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (keyOf(middle) <= after) low = middle + 1;
+    if (buildKey(middle) <= after) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -308,7 +308,7 @@ export interface FleetNode {
   close(): Promise<void>;
 }
 
-export function nodesOf(count: number): readonly LiveNode[] {
+export function buildNodes(count: number): readonly LiveNode[] {
   return Array.from({ length: count }, (_, index) => ({
     id: `01HZXK${String(index).padStart(20, "0")}`,
     address: `http://10.0.${index >> 8}.${index & 255}:8080`,
@@ -324,12 +324,12 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
   const requests = none();
   const store = new FleetStore(options, world, requests);
   const keys = new LeaseKeys("palimpsest/");
-  const etcd = new FleetEtcd(requests, keys.nodes, nodesOf(options.nodes));
+  const etcd = new FleetEtcd(requests, keys.nodes, buildNodes(options.nodes));
   const members = new EtcdMembers({ client: etcd as unknown as EtcdClient, keys, world, log: silentLog });
   const leases = new FleetLeases(requests, members);
-  const node = nodesOf(1)[0]!;
+  const node = buildNodes(1)[0]!;
   const engineCalls = new Map<string, number>();
-  const local = engineOf(world, options.sweepMs ?? 300, engineCalls);
+  const local = buildEngine(world, options.sweepMs ?? 300, engineCalls);
   const peers = {
     forward: (_: string, call: never): Promise<Answer> => placement.serve(call),
     follow() {},
@@ -365,10 +365,10 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     log: silentLog,
     node: node.id,
     flushMs: 60_000,
-    policyOf: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }),
-    ...(!isAlone && { tends: async (namespace: string) => shards.has(shardOf(`audit/${namespace}`)) }),
+    readPolicy: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }),
+    ...(!isAlone && { tends: async (namespace: string) => shards.has(computeShard(`audit/${namespace}`)) }),
   });
-  const receipts = new Receipts(await signingKeyOf(generateKeyPairSync("ed25519").privateKey));
+  const receipts = new Receipts(await buildSigningKey(generateKeyPairSync("ed25519").privateKey));
   const jobs = new Jobs({
     world,
     log: silentLog,
@@ -423,7 +423,7 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
 }
 
 /** An engine that answers when the time is over that a cold database takes. */
-function engineOf(world: SimWorld, tookMs: number, calls: Map<string, number>): EngineClient {
+function buildEngine(world: SimWorld, tookMs: number, calls: Map<string, number>): EngineClient {
   const run = async (_: Target, call: PortCall): Promise<Answer> => {
     const name = call.kind === "branch" ? call.act.act : call.kind;
     calls.set(name, (calls.get(name) ?? 0) + 1);
@@ -437,7 +437,7 @@ function engineOf(world: SimWorld, tookMs: number, calls: Map<string, number>): 
     hint() {},
     followed() {},
     hold: async () => {},
-    letGo: async () => {},
+    releaseDatabase: async () => {},
     purgeCopies: async () => true,
     branch: (target: Target, act: never) => run(target, { kind: "branch", act }),
     drop: (target: Target) => run(target, { kind: "drop" }),

@@ -109,7 +109,7 @@ export const sampleManifest: Manifest = {
   refs: sampleRefs,
   tail: [{ firstTxid: 41, lastTxid: 43, lastAtMs: startMs + 5, rawBytes: 12_288, bytes: countingBytes(40, 11) }],
   history: { id: `${branchId}-3-01HF7YAT000000000000000004`, bytes: 333, sha256: countingBytes(32, 12) },
-  settledUlid: "01HF7YAT000000000000000005",
+  garbageBelowUlid: "01HF7YAT000000000000000005",
 };
 
 export const sampleHistory: History = {

@@ -306,7 +306,7 @@ class Checker {
       else if (write.txid !== undefined && write.txid > read.txid)
         this.#broken("a read shows what is newer than it says", `${label(write)}: ${what}`);
     }
-    for (const write of this.#streamOf(read)) {
+    for (const write of this.#listStream(read)) {
       // What is lost in the end may have been lost by then.
       if (write.txid! <= read.txid && !shown.has(write.value) && this.#present.has(write.value))
         this.#broken("a read misses what it must show", `${label(write)}: ${what}`);
@@ -315,7 +315,7 @@ class Checker {
 
   #streams: Map<string, Write[]> | undefined;
 
-  #streamOf({ database, stream }: Read): readonly Write[] {
+  #listStream({ database, stream }: Read): readonly Write[] {
     this.#streams ??= Map.groupBy(
       this.#writes.filter(({ outcome }) => outcome === "ok"),
       (write) => `${write.database}/${write.stream}`,

@@ -71,7 +71,7 @@ export class HttpMangler {
   async #serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     this.#underWay++;
     try {
-      const body = await bodyOf(asked);
+      const body = await readBody(asked);
       const fate = this.#random() < this.chance ? fates[Math.floor(this.#random() * fates.length)]! : undefined;
       if (fate) this.counts[fate] = (this.counts[fate] ?? 0) + 1;
       await this.#meet(fate, asked, body, answer);
@@ -128,7 +128,7 @@ export class HttpMangler {
           agent: false,
         },
         (heard) => {
-          bodyOf(heard).then(
+          readBody(heard).then(
             (bytes) => resolve({ status: heard.statusCode!, headers: heard.headers, body: bytes }),
             reject,
           );
@@ -145,7 +145,7 @@ function send(answer: ServerResponse, { status, headers, body }: Heard): void {
   answer.end(body);
 }
 
-async function bodyOf(message: IncomingMessage): Promise<Buffer> {
+async function readBody(message: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of message) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);

@@ -56,8 +56,8 @@ export class LeasedNode extends TimedEngine {
     return this.client.hold(this.uuid, leaseEpoch, this.soon());
   }
 
-  letGo(): Promise<void> {
-    return this.time.of(this.client.letGo(this.uuid, this.soon()));
+  releaseDatabase(): Promise<void> {
+    return this.time.of(this.client.releaseDatabase(this.uuid, this.soon()));
   }
 
   /** Reads the keys as of the call, as only the writer may answer. */
@@ -79,7 +79,7 @@ export class LeasedNode extends TimedEngine {
 }
 
 /** How a call ended: `done`, the code of its refusal, or why it was turned away. */
-export async function outcomeOf(promise: Promise<unknown>): Promise<string> {
+export async function describeOutcome(promise: Promise<unknown>): Promise<string> {
   return promise.then(
     () => "done",
     (error: unknown) => {
@@ -127,5 +127,5 @@ export async function keysInStore(time: VirtualTime): Promise<readonly string[]>
 
 /** Holds back manifests on their way to the store until the promise resolves. */
 export function holdManifests(time: VirtualTime, until: Promise<void>): void {
-  time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: until } : "fine");
+  time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: until } : "fine");
 }

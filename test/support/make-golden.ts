@@ -8,7 +8,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits/limits.ts";
 import { Receipts } from "../../src/control/access/receipts.ts";
-import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { encodeAuditEvent } from "../../src/format/audit/audit-event.ts";
 import { encodeAuditObject } from "../../src/format/audit/audit-object.ts";
 import { encodeCopyRecord } from "../../src/format/records/copy-record.ts";
@@ -138,7 +138,7 @@ export function goldenCoupon(coupon = sampleCoupon): Uint8Array {
 
 /** A sample receipt as text. */
 export async function goldenReceipt(payload = sampleReceiptPayload): Promise<string> {
-  return JSON.stringify(new Receipts(await signingKeyOf(sampleSigningKey)).sign(payload));
+  return JSON.stringify(new Receipts(await buildSigningKey(sampleSigningKey)).sign(payload));
 }
 
 /** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */

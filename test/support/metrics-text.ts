@@ -29,7 +29,7 @@ export function readMetrics(text: string): ReadonlyMap<string, MetricFamily> {
       current = { name: name!, family: { type: rest!, help, samples: [] } };
       families.set(name!, current.family);
     } else {
-      const sample = sampleOf(line);
+      const sample = parseSample(line);
       const ending = sample.name.slice(current?.name.length);
       const fits =
         current &&
@@ -42,7 +42,7 @@ export function readMetrics(text: string): ReadonlyMap<string, MetricFamily> {
   return families;
 }
 
-function sampleOf(line: string): MetricSample {
+function parseSample(line: string): MetricSample {
   const [, name, labels = "", value] = sampleLine.exec(line) ?? [];
   if (name === undefined || value === undefined) throw new Error(`not a sample: ${line}`);
   const read = Object.fromEntries([...labels.matchAll(/([a-z]+)="([^"]*)"/g)].map((match) => [match[1]!, match[2]!]));
@@ -50,7 +50,7 @@ function sampleOf(line: string): MetricSample {
 }
 
 /** The sum of the samples whose labels agree with the given ones. */
-export function sumOf(
+export function sumSamples(
   families: ReadonlyMap<string, MetricFamily>,
   name: string,
   labels: Readonly<Record<string, string>> = {},

@@ -42,7 +42,7 @@ export interface ModelServer {
 }
 
 /** A vector with one place for each word, by the word's hash: the same for the same words, whatever their order. */
-export function vectorOfWords(text: string, dimension: number): number[] {
+export function computeVector(text: string, dimension: number): number[] {
   const vector = Array.from({ length: dimension }, () => 0);
   for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])
     vector[createHash("sha256").update(word).digest().readUInt32LE() % dimension]! += 1;
@@ -84,7 +84,7 @@ export async function openModelServer(): Promise<ModelServer> {
     const isVoyage = "input_type" in body;
     const data = body.input.map((text, index) => ({
       object: "embedding",
-      embedding: vectorOfWords(text, model.dimension),
+      embedding: computeVector(text, model.dimension),
       index,
     }));
     const usage = isVoyage ? { total_tokens: 1 } : { prompt_tokens: 1, total_tokens: 1 };

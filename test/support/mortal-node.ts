@@ -50,22 +50,22 @@ export function kill(node: TimedEngine): void {
 }
 
 /** The names that a run of writes gives its keys. */
-export const keysOf = (from: number, to: number): string[] =>
+export const listKeys = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, index) => `k${from + index}`);
 
 /** The file of the branch `main`. */
-export function fileOf(node: TimedEngine): string {
+export function getFilePath(node: TimedEngine): string {
   return join(node.directory, "db", node.uuid, "main.db");
 }
 
 /** Nothing is put any more, and everything else is answered. */
 export function refusePuts(store: ScriptedStore): void {
-  store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+  store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
 }
 
 /** Everything is answered again. */
 export function allowAll(store: ScriptedStore): void {
-  store.fateOf = () => "fine";
+  store.decideFate = () => "fine";
 }
 
 /** Puts the keys one after the other, and gives the last transaction id. */
@@ -81,10 +81,10 @@ export async function withUnshipped(
   options: ConstructorParameters<typeof TimedEngine>[1] = {},
 ): Promise<TimedEngine> {
   const node = start(time, options);
-  await putAll(node, keysOf(1, 3));
+  await putAll(node, listKeys(1, 3));
   await node.sync();
   refusePuts(time.store);
-  await putAll(node, keysOf(4, 8));
+  await putAll(node, listKeys(4, 8));
   return node;
 }
 

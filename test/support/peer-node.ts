@@ -102,7 +102,7 @@ export function openLinks(given: { world?: World; key?: string; codecs?: readonl
 }
 
 /** A call with what a test does not care about filled in: a write of a key, with a minute to go. */
-export function callOf(given: Partial<ForwardedCall> = {}): ForwardedCall {
+export function buildCall(given: Partial<ForwardedCall> = {}): ForwardedCall {
   return {
     target: { uuid: uuidOf(1), branch: "main" },
     call: {

@@ -127,7 +127,7 @@ export class PlacedNodes {
   }
 
   /** Who holds the database, by name. */
-  holderOf(uuid: string): string | undefined {
+  findHolder(uuid: string): string | undefined {
     return this.table.holding(uuid).holder?.nodeId;
   }
 
@@ -139,7 +139,7 @@ export class PlacedNodes {
     options: { durable?: boolean; budgetMs?: number } = {},
   ): Promise<Answer> {
     const input = { ns: "default", key, value: new TextEncoder().encode(value) };
-    return node.placement.write(mainOf(uuid), "kv.put", input, {
+    return node.placement.write(buildMainTarget(uuid), "kv.put", input, {
       ...this.deadline(options.budgetMs),
       durable: options.durable ?? false,
     });
@@ -153,7 +153,7 @@ export class PlacedNodes {
     options: { minTxid?: number; consistency?: "primary" } = {},
   ): Promise<string | undefined> {
     const { value } = await node.placement.read(
-      mainOf(uuid),
+      buildMainTarget(uuid),
       "kv.get",
       { ns: "default", key },
       { ...this.deadline(), ...options },
@@ -189,6 +189,6 @@ export class PlacedNodes {
   }
 }
 
-export function mainOf(uuid: string): Target {
+export function buildMainTarget(uuid: string): Target {
   return { uuid, branch: mainBranch };
 }

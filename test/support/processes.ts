@@ -36,7 +36,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Processes that the process has started and that run user SQL. */
-export function sqlProcessesOf(parent: number): readonly Seen[] {
+export function listSqlProcesses(parent: number): readonly Seen[] {
   const pids = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number);
@@ -52,9 +52,9 @@ export function sqlProcessesOf(parent: number): readonly Seen[] {
 
 /** Processor time that those processes use in so long, in ms; those that end in it count until then. */
 export async function burntBy(parent: number, forMs: number): Promise<number> {
-  const before = new Map(sqlProcessesOf(parent).map(({ pid, cpuMs }) => [pid, cpuMs]));
+  const before = new Map(listSqlProcesses(parent).map(({ pid, cpuMs }) => [pid, cpuMs]));
   await new Promise((resolve) => setTimeout(resolve, forMs));
-  return sqlProcessesOf(parent).reduce(
+  return listSqlProcesses(parent).reduce(
     (sum, { pid, cpuMs }) => sum + (before.has(pid) ? cpuMs - before.get(pid)! : 0),
     0,
   );

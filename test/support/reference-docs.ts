@@ -7,8 +7,8 @@
  */
 import type { DescField, DescMessage, DescService } from "@bufbuild/protobuf";
 import { errorCodes } from "../../src/base/faults/errors.ts";
-import { errorCodesOf, plainRoutes } from "../../src/server/rest/openapi.ts";
-import { commentOf, isRequired, SchemaCollection, type Schema } from "../../src/server/rest/openapi-schema.ts";
+import { listErrorCodes, plainRoutes } from "../../src/server/rest/openapi.ts";
+import { getComment, isRequired, SchemaCollection, type Schema } from "../../src/server/rest/openapi-schema.ts";
 import {
   BodyCap,
   Credential,
@@ -18,7 +18,7 @@ import {
   scopeNames,
   type Endpoint,
 } from "../../src/service/call/methods.ts";
-import { anchorOf } from "./documents.ts";
+import { toAnchor } from "./documents.ts";
 
 const rawBody = "google.api.HttpBody";
 
@@ -96,11 +96,12 @@ function ofService(service: DescService): string {
   const own = endpoints.filter(({ method }) => method.parent === service);
   const rows = own.map(
     (endpoint) =>
-      `| [${endpoint.method.name}](#${anchorOf(endpoint.name)}) | ${routeOf(endpoint)} | ${accessOf(endpoint)} |`,
+      `| [${endpoint.method.name}](#${toAnchor(endpoint.name)}) ` +
+      `| ${formatRoute(endpoint)} | ${describeAccess(endpoint)} |`,
   );
   return [
     `## ${service.name}`,
-    commentOf(service.typeName),
+    getComment(service.typeName),
     ["| Method | REST | Credential |", "|---|---|---|", ...rows].join("\n"),
     ...own.map(ofEndpoint),
   ].join("\n\n");
@@ -109,35 +110,41 @@ function ofService(service: DescService): string {
 function ofEndpoint(endpoint: Endpoint): string {
   const { method, rule } = endpoint;
   const details = [
-    `- Credential: ${accessOf(endpoint)}`,
+    `- Credential: ${describeAccess(endpoint)}`,
     `- Success: ${rule.status}${rule.txid ? ", with `Service-Txid` and `Service-Durable-Txid`" : ""}`,
     ...(rule.body === BodyCap.DATA ? ["- Body: at most `SERVICE_MAX_BODY_BYTES`"] : []),
     ...(rule.control ? ["- Counted against `SERVICE_CONTROL_RATE`"] : []),
-    `- Errors: ${errorCodesOf(endpoint)
+    `- Errors: ${listErrorCodes(endpoint)
       .map((code) => `\`${code}\``)
       .join(", ")}`,
   ];
   return [
     `### ${endpoint.name}`,
-    routeOf(endpoint),
-    commentOf(`${method.parent.typeName}.${method.name}`),
+    formatRoute(endpoint),
+    getComment(`${method.parent.typeName}.${method.name}`),
     details.join("\n"),
-    requestOf(endpoint),
-    answerOf(endpoint),
+    describeRequest(endpoint),
+    describeAnswer(endpoint),
   ].join("\n\n");
 }
 
-function requestOf(endpoint: Endpoint): string {
+function describeRequest(endpoint: Endpoint): string {
   const { fields } = endpoint.method.input;
   if (fields.length === 0) return "Request: no fields.";
   const rows = fields.map((field) => {
-    const about = [`\`${field.name}\``, placeOf(endpoint, field), typeOf(field), needOf(field), fieldComment(field)];
+    const about = [
+      `\`${field.name}\``,
+      describePlace(endpoint, field),
+      describeType(field),
+      describeNeed(field),
+      fieldComment(field),
+    ];
     return `| ${about.join(" | ")} |`;
   });
   return ["Request:", "", "| Field | In | Type | Required | Meaning |", "|---|---|---|---|---|", ...rows].join("\n");
 }
 
-function answerOf({ method: { output }, rule }: Endpoint): string {
+function describeAnswer({ method: { output }, rule }: Endpoint): string {
   if (output.typeName === rawBody) return "Answer: the raw value (`google.api.HttpBody`).";
   const isEmpty = output.fields.length === 0;
   if (rule.status === 204) {
@@ -149,7 +156,7 @@ function answerOf({ method: { output }, rule }: Endpoint): string {
 }
 
 function ofMessage(message: DescMessage): string {
-  return [`### ${message.name}`, commentOf(message.typeName), fieldsTable(message)].join("\n\n");
+  return [`### ${message.name}`, getComment(message.typeName), fieldsTable(message)].join("\n\n");
 }
 
 function fieldsTable(message: DescMessage): string {
@@ -157,49 +164,49 @@ function fieldsTable(message: DescMessage): string {
   const takesInput = message.fields.some(isRequired);
   const rows = message.fields.map((field) => {
     const need = takesInput && isRequired(field) ? ", required" : "";
-    return `| \`${field.name}\` | ${typeOf(field)}${need} | ${fieldComment(field)} |`;
+    return `| \`${field.name}\` | ${describeType(field)}${need} | ${fieldComment(field)} |`;
   });
   return ["| Field | Type | Meaning |", "|---|---|---|", ...rows].join("\n");
 }
 
-function routeOf({ httpMethod, segments }: Endpoint): string {
+function formatRoute({ httpMethod, segments }: Endpoint): string {
   return `\`${httpMethod} ${pathTemplate(segments)}\``;
 }
 
-function accessOf({ rule: { credential, scope } }: Endpoint): string {
+function describeAccess({ rule: { credential, scope } }: Endpoint): string {
   const scopeName = scopeNames.get(scope);
   return `${credentialNames.get(credential) ?? "none"}${scopeName === undefined ? "" : ` [${scopeName}]`}`;
 }
 
-function placeOf({ segments, queryFields }: Endpoint, field: DescField): string {
+function describePlace({ segments, queryFields }: Endpoint, field: DescField): string {
   if (segments.some((segment) => segment.kind === "field" && segment.field === field)) return "path";
   return queryFields.includes(field) ? "query" : "body";
 }
 
-function needOf(field: DescField): string {
+function describeNeed(field: DescField): string {
   return isRequired(field) ? "yes" : "";
 }
 
 /** The field's JSON Schema; nothing of a raw body. */
-function schemaOf(field: DescField): Schema {
+function buildSchema(field: DescField): Schema {
   return field.message?.typeName === rawBody ? {} : schemas.field(field);
 }
 
 function fieldComment(field: DescField): string {
-  const { default: byDefault } = schemaOf(field);
-  const comment = cell(commentOf(`${field.parent.typeName}.${field.name}`));
+  const { default: byDefault } = buildSchema(field);
+  const comment = cell(getComment(`${field.parent.typeName}.${field.name}`));
   return byDefault === undefined ? comment : `${comment} Default: ${String(byDefault)}.`;
 }
 
-function typeOf(field: DescField): string {
-  return field.message?.typeName === rawBody ? "raw bytes" : typeName(schemaOf(field));
+function describeType(field: DescField): string {
+  return field.message?.typeName === rawBody ? "raw bytes" : typeName(buildSchema(field));
 }
 
 /** The JSON type in words, with a link where it is a message. */
 function typeName(schema: Schema): string {
   if (typeof schema["$ref"] === "string") {
     const name = schema["$ref"].split("/").at(-1)!;
-    return `[${name}](#${anchorOf(name)})`;
+    return `[${name}](#${toAnchor(name)})`;
   }
   if (Array.isArray(schema["oneOf"])) return (schema["oneOf"] as Schema[]).map(typeName).join(" or ");
   const { type } = schema;
@@ -212,7 +219,7 @@ function typeName(schema: Schema): string {
 }
 
 function linkTo(message: DescMessage): string {
-  return `[${message.name}](#${anchorOf(message.name)})`;
+  return `[${message.name}](#${toAnchor(message.name)})`;
 }
 
 function cell(text: string): string {
@@ -233,11 +240,11 @@ function usedMessages(): ReadonlySet<DescMessage> {
     for (const field of message.fields) if (field.message) visit(field.message);
   };
   for (const { method } of endpoints) for (const message of [method.input, method.output]) visit(message);
-  const text = [...all.values()].flatMap(({ fields }) => fields.map(typeOf)).join(" ");
+  const text = [...all.values()].flatMap(({ fields }) => fields.map(describeType)).join(" ");
   const answers = new Set(endpoints.map(({ method }) => method.output));
   return new Set(
     [...all.values()].filter(
-      (message) => isShared(message) && (answers.has(message) || text.includes(`(#${anchorOf(message.name)})`)),
+      (message) => isShared(message) && (answers.has(message) || text.includes(`(#${toAnchor(message.name)})`)),
     ),
   );
 }

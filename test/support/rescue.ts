@@ -86,17 +86,17 @@ export function fingerprint(directory: string): string {
 }
 
 /** The place of a key in a store in a directory. */
-function versionsOf(objects: string, key: string): string {
+function getVersionsPath(objects: string, key: string): string {
   return join(objects, `${key}~`);
 }
 
 function newestVersion(objects: string, key: string): number {
-  return Math.max(...readdirSync(versionsOf(objects, key)).map(Number));
+  return Math.max(...readdirSync(getVersionsPath(objects, key)).map(Number));
 }
 
 /** The file that is the object now. */
 export function objectFile(objects: string, key: string): string {
-  return join(versionsOf(objects, key), String(newestVersion(objects, key)));
+  return join(getVersionsPath(objects, key), String(newestVersion(objects, key)));
 }
 
 /**
@@ -104,7 +104,7 @@ export function objectFile(objects: string, key: string): string {
  * object.
  */
 export function overlayObject(objects: string, key: string, bytes: string): void {
-  writeFileSync(join(versionsOf(objects, key), String(newestVersion(objects, key) + 1)), `\u0001${bytes}`);
+  writeFileSync(join(getVersionsPath(objects, key), String(newestVersion(objects, key) + 1)), `\u0001${bytes}`);
 }
 
 /** Keys below a folder of a store in a directory. */
@@ -119,7 +119,7 @@ export function keysUnder(objects: string, folder: string): string[] {
 
 /** Takes an object away with all that the store keeps of it, as whoever removes files by hand does. */
 export function loseObject(objects: string, key: string): void {
-  rmSync(versionsOf(objects, key), { recursive: true });
+  rmSync(getVersionsPath(objects, key), { recursive: true });
 }
 
 /** Turns one bit of an object. */
@@ -149,7 +149,7 @@ export interface Fleet {
   /** Starts the node again; the test closes it. */
   start(variables?: Record<string, string>): Promise<Service>;
   /** The uuid of a database, from its claim. */
-  uuidOf(name: string): string;
+  readUuid(name: string): string;
 }
 
 /** A durable statement on a database; gives its transaction id. */
@@ -180,7 +180,7 @@ export function fleetIn(directory: string): Fleet {
     objects,
     url: `file://${objects}`,
     start: (variables = {}) => startService(variables, directory),
-    uuidOf: (name) =>
+    readUuid: (name) =>
       (
         JSON.parse(
           readFileSync(objectFile(objects, `names/${name}.json`))

@@ -18,18 +18,18 @@ export interface Secrets {
 }
 
 /** The stored form of a vector: of length 1. */
-function storedOf(vector: Float32Array): string {
+function encodeStored(vector: Float32Array): string {
   const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
   return Buffer.from(Float32Array.from(vector, (value) => value / length).buffer).toString("latin1");
 }
 
-function partsOf(secrets: Secrets): { readonly words: ReadonlySet<string>; readonly vectors: ReadonlySet<string> } {
+function listParts(secrets: Secrets): { readonly words: ReadonlySet<string>; readonly vectors: ReadonlySet<string> } {
   const words = secrets.words.flatMap((word) =>
     [0, 3, word.length - partChars].map((from) => word.slice(from, from + partChars)),
   );
   // The last bits of a number depend on how the length was summed up: the upper three bytes of each do not.
   const vectors = secrets.vectors.flatMap((vector) => {
-    const stored = storedOf(vector);
+    const stored = encodeStored(vector);
     return [0, Math.floor(stored.length / 8) * 4, stored.length - vectorPartBytes].map((from) =>
       masked(stored.slice(from, from + vectorPartBytes)),
     );
@@ -46,7 +46,7 @@ function masked(part: string): string {
 
 /** How often any of the secrets stands in the bytes: words as bytes or as UTF-16, vectors as numbers. */
 export function residueIn(bytes: Buffer, secrets: Secrets): number {
-  const { words, vectors } = partsOf(secrets);
+  const { words, vectors } = listParts(secrets);
   const plain = bytes.toString("latin1");
   // Whole characters only: Node writes beyond its own memory when it decodes an odd number of bytes that are not
   // aligned.

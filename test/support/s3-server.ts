@@ -27,8 +27,8 @@ export interface S3Server {
   /** Standard variables for a process that uses the server, credentials included. */
   readonly variables: Readonly<Record<string, string>>;
   /** A store's URL, as SERVICE_OBJECT_STORE takes it. */
-  urlOf(prefix: string): string;
-  locationOf(prefix: string): S3Location;
+  buildUrl(prefix: string): string;
+  buildLocation(prefix: string): S3Location;
   /** Kills the server at once, as a power cut would; what it has stored stays. */
   stop(): Promise<void>;
   /** Starts it again after `stop`, on the same port and data. */
@@ -96,8 +96,8 @@ export async function startS3Server({ keepsVersions = false } = {}): Promise<S3S
       AWS_ENDPOINT_URL_S3: endpoint,
       AWS_ALLOW_HTTP: "true",
     },
-    urlOf: (prefix) => `s3://${bucket}/${prefix}`,
-    locationOf: (prefix) => ({ kind: "s3", bucket, prefix, endpoint, region, plainHttp: true }),
+    buildUrl: (prefix) => `s3://${bucket}/${prefix}`,
+    buildLocation: (prefix) => ({ kind: "s3", bucket, prefix, endpoint, region, plainHttp: true }),
     start,
     stop,
     freeze: () => void child?.kill("SIGSTOP"),

@@ -37,13 +37,13 @@ interface Stored extends StoredObject {
   readonly modifiedAtMs: number;
 }
 
-const versionOf = (bytes: Uint8Array): string => createHash("md5").update(bytes).digest("hex");
+const computeVersion = (bytes: Uint8Array): string => createHash("md5").update(bytes).digest("hex");
 
 export class ScriptedStore implements ObjectStore {
   readonly #objects = new Map<string, Stored>();
   readonly #nowMs: () => number;
   /** Decides over each request. */
-  fateOf: (verb: Verb, key: string) => Fate = () => "fine";
+  decideFate: (verb: Verb, key: string) => Fate = () => "fine";
   /** What a listing leaves out. */
   hides: (key: string) => boolean = () => false;
   /** Told of every change, after it happened. */
@@ -129,7 +129,7 @@ export class ScriptedStore implements ObjectStore {
   spoil(key: string, change: (bytes: Uint8Array) => Uint8Array | undefined): void {
     const bytes = change(this.#objects.get(key)!.bytes.slice());
     this.rotten.add(key);
-    if (bytes) this.#objects.set(key, { bytes, version: versionOf(bytes), modifiedAtMs: 0 });
+    if (bytes) this.#objects.set(key, { bytes, version: computeVersion(bytes), modifiedAtMs: 0 });
     else this.#objects.delete(key);
   }
 
@@ -161,7 +161,7 @@ export class ScriptedStore implements ObjectStore {
   async #request<Answer>(verb: Verb, key: string, apply: () => Answer): Promise<Answer> {
     const name = `${verb} ${key.split("/")[2] ?? "-"}`;
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
-    const fate = this.fateOf(verb, key);
+    const fate = this.decideFate(verb, key);
     const doubt = new StoreError(verb === "put" ? "unknown_outcome" : "unavailable", "scripted: no answer");
     if (fate === "refused") throw new StoreError("unavailable", "scripted: refused");
     if (fate === "requestLost") throw doubt;
@@ -179,7 +179,7 @@ export class ScriptedStore implements ObjectStore {
     const before = this.#objects.get(key);
     const holds = condition.kind === "absent" ? before === undefined : before?.version === condition.version;
     if (!holds) return { kind: "conflict" };
-    const version = versionOf(bytes);
+    const version = computeVersion(bytes);
     this.#objects.set(key, { bytes, version, modifiedAtMs: this.#nowMs() });
     this.watch(key, before?.bytes, bytes);
     return { kind: "stored", version };

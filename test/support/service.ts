@@ -35,7 +35,7 @@ export interface Service {
 }
 
 /** A node's configuration: a free port, no limit on control calls, and the variables of the test. */
-export function configOf(directory: string, variables: Record<string, string>): Config {
+export function buildConfig(directory: string, variables: Record<string, string>): Config {
   const environment = {
     SERVICE_DATA_DIR: directory,
     SERVICE_LISTEN: "127.0.0.1:0",
@@ -50,7 +50,7 @@ export function configOf(directory: string, variables: Record<string, string>): 
 /** Starts a node on the directory, or on one of its own that goes when the node is closed. */
 export async function startService(variables: Record<string, string> = {}, given?: string): Promise<Service> {
   const directory = given ?? mkdtempSync(join(tmpdir(), "palimpsest-service-"));
-  const node = await startNode(configOf(directory, variables), silentLog);
+  const node = await startNode(buildConfig(directory, variables), silentLog);
   const { address } = node;
   const port = Number(new URL(address).port);
   const wires = { rest: restWire(address), grpc: grpcWire(address) };

@@ -4,7 +4,7 @@
  */
 import { limits } from "../../src/base/limits/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
-import { encodeManifest, hashOf, type Manifest } from "../../src/format/history/manifest.ts";
+import { encodeManifest, computeSha256, type Manifest } from "../../src/format/history/manifest.ts";
 import { manifestKey, parsePoolId, poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
@@ -27,7 +27,9 @@ export async function splitTimeline(
   const refs: SegmentRef[] = [];
   for (const [at, ref] of manifest.refs.toReversed().entries()) {
     const room = refsMax - refs.length - (manifest.refs.length - at) + 1;
-    refs.unshift(...(ref.kind === "delta" && !ref.cut && room > 1 ? await piecesOf(time, uuid, ref, room) : [ref]));
+    refs.unshift(
+      ...(ref.kind === "delta" && !ref.cut && room > 1 ? await cutIntoPieces(time, uuid, ref, room) : [ref]),
+    );
   }
   const key = manifestKey(uuid, branchId);
   const { bytes, version } = store.read(key)!;
@@ -35,7 +37,7 @@ export async function splitTimeline(
     ...manifest,
     seq: manifest.seq + 1,
     nonce: new Uint8Array(16).fill(manifest.seq % 256),
-    prevHash: hashOf(bytes),
+    prevHash: computeSha256(bytes),
     refs,
   };
   await store.calm.put(key, encodeManifest(next), { kind: "version", version });
@@ -43,7 +45,12 @@ export async function splitTimeline(
 }
 
 /** At most so many objects; the last one has the rest. */
-async function piecesOf({ store }: VirtualTime, uuid: string, ref: SegmentRef, most: number): Promise<SegmentRef[]> {
+async function cutIntoPieces(
+  { store }: VirtualTime,
+  uuid: string,
+  ref: SegmentRef,
+  most: number,
+): Promise<SegmentRef[]> {
   const segments = await decodeSegments(store.read(segmentKey(uuid, ref.id))!.bytes, inlinePress);
   const all = segments.flatMap(({ groups }) => groups);
   const { branchId, epoch, ulid } = parsePoolId(ref.id)!;
@@ -68,7 +75,7 @@ async function piecesOf({ store }: VirtualTime, uuid: string, ref: SegmentRef, m
       lastAtMs: last.committedAtMs,
       bytes: bytes.length,
       rawBytes,
-      sha256: hashOf(bytes),
+      sha256: computeSha256(bytes),
     });
   }
   return pieces;

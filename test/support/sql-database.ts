@@ -43,7 +43,7 @@ const watchedPragmas = [
 
 export type Given = string | readonly [text: string, params: unknown];
 
-function batchOf(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlBatch {
+function buildBatch(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlBatch {
   const statements = given.map((one) =>
     typeof one === "string"
       ? { text: one, paramsJson: undefined }
@@ -85,7 +85,7 @@ export class SqlDatabase {
   ): SqlStatementResult[] {
     return runAlone(
       this.connection,
-      () => writeSql(this.connection, this.guard, options.ticket ?? newTicket(), batchOf(given, options)),
+      () => writeSql(this.connection, this.guard, options.ticket ?? newTicket(), buildBatch(given, options)),
       () => {},
     ).result;
   }
@@ -94,7 +94,7 @@ export class SqlDatabase {
   tryOut(given: readonly Given[], look: (results: readonly SqlStatementResult[]) => void): void {
     this.connection.run("BEGIN IMMEDIATE");
     try {
-      look(writeSql(this.connection, this.guard, newTicket(), batchOf(given, { atomic: false })));
+      look(writeSql(this.connection, this.guard, newTicket(), buildBatch(given, { atomic: false })));
     } finally {
       if (this.connection.inTransaction) this.connection.run("ROLLBACK");
     }
@@ -111,7 +111,7 @@ export class SqlDatabase {
     const guard = SqlGuard.attach(connection);
     try {
       connection.run("BEGIN");
-      return readSql(connection, guard, newTicket(), batchOf(given, options));
+      return readSql(connection, guard, newTicket(), buildBatch(given, options));
     } finally {
       guard.detach();
       connection.close();

@@ -31,15 +31,15 @@ export function storyWorld(seed = 1, nowMs: () => number = () => 1_800_000_000_0
 }
 
 /** Longer than a block of the disk, and whole only when all of it is there. */
-function bodyOf(name: string): Buffer {
+function buildBody(name: string): Buffer {
   return Buffer.from(`${name.padEnd(20)}:`.repeat(60));
 }
 
-function nameOf(bytes: Uint8Array | undefined): string {
+function parseName(bytes: Uint8Array | undefined): string {
   if (bytes === undefined) return nothing;
   const text = Buffer.from(bytes).toString();
   const name = text.slice(0, 20).trim();
-  return text === bodyOf(name).toString() ? name : `a part of ${name}`;
+  return text === buildBody(name).toString() ? name : `a part of ${name}`;
 }
 
 export class StoreStory {
@@ -121,7 +121,7 @@ export class StoreStory {
   async #put(key: string, condition: PutCondition): Promise<string> {
     const name = `${key.slice(-6)} ${++this.#names}`;
     try {
-      const outcome = await this.#store!.put(key, bodyOf(name), condition);
+      const outcome = await this.#store!.put(key, buildBody(name), condition);
       if (outcome.kind === "stored") this.#possible.set(key, new Set([name]));
       return outcome.kind;
     } catch (error) {
@@ -138,7 +138,7 @@ export class StoreStory {
   /** Reads the key: what is answered must be possible, and is what stands there from now on. */
   async #seen(key: string): Promise<void> {
     await this.#meets(async () => {
-      const name = nameOf((await this.#store!.get(key))?.bytes);
+      const name = parseName((await this.#store!.get(key))?.bytes);
       expect([...this.#possible.get(key)!], `what may be read of ${key}`).toContain(name);
       this.#possible.set(key, new Set([name]));
     });
@@ -151,7 +151,7 @@ export class StoreStory {
         const possible = this.#possible.get(key)!;
         const found = objects.find((object) => object.key === key);
         if (possible.size === 1) expect(found !== undefined, `whether ${key} is listed`).toBe(!possible.has(nothing));
-        if (found) expect(found.bytes).toBe(bodyOf("").length);
+        if (found) expect(found.bytes).toBe(buildBody("").length);
       }
     });
   }

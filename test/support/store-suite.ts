@@ -6,7 +6,7 @@ import { proveStore } from "../../src/store/probe.ts";
 
 const text = (bytes: Uint8Array | undefined): string | undefined => bytes && Buffer.from(bytes).toString();
 
-async function keysOf(store: ObjectStore, prefix: string, limit: number): Promise<readonly string[]> {
+async function listKeys(store: ObjectStore, prefix: string, limit: number): Promise<readonly string[]> {
   const found: string[] = [];
   for (let after: string | undefined; ;) {
     const page = await store.list(prefix, { after, limit });
@@ -111,10 +111,10 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       const keys = ["n/a.json", "n/a-b.json", "n/a/x", "n/a/X", "n/ab.json", "n/b.json", "m/z", "o"];
       for (const key of keys) await store.put(key, Buffer.from(key), { kind: "absent" });
       const sorted = keys.toSorted();
-      expect(await keysOf(store, "n/a", 2)).toEqual(sorted.filter((key) => key.startsWith("n/a")));
-      expect(await keysOf(store, "n/a/", 1)).toEqual(["n/a/X", "n/a/x"]);
-      expect(await keysOf(store, "", 3)).toEqual(sorted);
-      expect(await keysOf(store, "p", 3)).toEqual([]);
+      expect(await listKeys(store, "n/a", 2)).toEqual(sorted.filter((key) => key.startsWith("n/a")));
+      expect(await listKeys(store, "n/a/", 1)).toEqual(["n/a/X", "n/a/x"]);
+      expect(await listKeys(store, "", 3)).toEqual(sorted);
+      expect(await listKeys(store, "p", 3)).toEqual([]);
     });
 
     test("a listing tells an object's size and when it was last put", async () => {

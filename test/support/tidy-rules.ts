@@ -217,10 +217,10 @@ export function scan(file: SourceFile): ScannedFile {
 }
 
 /** Everything wrong with the sources of the service. */
-export function findingsOfSources(sources: readonly SourceFile[]): readonly Finding[] {
+export function checkSources(sources: readonly SourceFile[]): readonly Finding[] {
   const scanned = sources.map(scan);
   const rules = [
-    breachesOfFloors,
+    listFloorBreaches,
     reservedNamesUsed,
     threadsWithFixedEnding,
     swallowedErrors,
@@ -228,7 +228,7 @@ export function findingsOfSources(sources: readonly SourceFile[]): readonly Find
     missingHeader,
   ];
   return [
-    ...findingsOfFiles(scanned),
+    ...checkFiles(scanned),
     ...scanned.flatMap((file) => rules.flatMap((rule) => rule(file))),
     ...crowdedRooms(scanned),
   ];
@@ -245,7 +245,7 @@ function crowdedRooms(scanned: readonly ScannedFile[]): readonly Finding[] {
 }
 
 /** What is asked of tests too: columns, names, no unfinished business. */
-export function findingsOfFiles(scanned: readonly ScannedFile[]): readonly Finding[] {
+export function checkFiles(scanned: readonly ScannedFile[]): readonly Finding[] {
   return scanned.flatMap((file) => [...longLines(file), ...badFileName(file), ...unfinishedBusiness(file)]);
 }
 
@@ -260,7 +260,7 @@ function finding(file: ScannedFile, offset: number, message: string): Finding {
 }
 
 /** Every module that the file imports, statically or not, types included. */
-export function importsOf(file: ScannedFile): readonly { readonly specifier: string; readonly offset: number }[] {
+export function listImports(file: ScannedFile): readonly { readonly specifier: string; readonly offset: number }[] {
   const pattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|(?<![.\w])require\s*\(\s*)(["'`])/g;
   return [...file.code.matchAll(pattern)].map((match) => {
     const start = match.index + match[0].length;
@@ -272,10 +272,10 @@ export function importsOf(file: ScannedFile): readonly { readonly specifier: str
  * Modules that the file may start as threads: in a file that knows how threads are started, every text that is a name
  * or a path of names.
  */
-export function threadsOf(
+export function listThreads(
   file: ScannedFile,
 ): readonly { readonly path: string; readonly fixedEnding: boolean; readonly offset: number }[] {
-  if (!importsOf(file).some(({ specifier }) => specifier === "./threads.ts" || specifier === "node:worker_threads"))
+  if (!listImports(file).some(({ specifier }) => specifier === "./threads.ts" || specifier === "node:worker_threads"))
     return [];
   return [...file.code.matchAll(/["'`] */g)].flatMap((match) => {
     const [, name, ending] =
@@ -286,37 +286,37 @@ export function threadsOf(
   });
 }
 
-function folderOf(path: string): string {
+function getFolder(path: string): string {
   return path.includes("/") ? path.slice(0, path.indexOf("/")) : "";
 }
 
 /** Where the file's room stands among those of its floor; what lies in none stands above. */
-function roomOf(path: string): number {
-  const known = rooms[folderOf(path)]!;
+function findRoom(path: string): number {
+  const known = rooms[getFolder(path)]!;
   const [, room, ...rest] = path.split("/");
   return rest.length === 0 ? known.length : known.indexOf(room!);
 }
 
-function floorOf(folder: string): number {
+function findFloor(folder: string): number {
   return floors.findIndex((row) => row.includes(folder));
 }
 
-export function breachesOfFloors(file: ScannedFile): readonly Finding[] {
-  const folder = folderOf(file.path);
-  if (floorOf(folder) < 0)
+export function listFloorBreaches(file: ScannedFile): readonly Finding[] {
+  const folder = getFolder(file.path);
+  if (findFloor(folder) < 0)
     return [finding(file, 0, `lies on no floor; move it into one of ${floors.flat().join(", ")}`)];
-  if (roomOf(file.path) < 0)
+  if (findRoom(file.path) < 0)
     return [finding(file, 0, `lies in no room of ${folder}; move it into one of ${rooms[folder]!.join(", ")}`)];
-  return importsOf(file).flatMap(({ specifier, offset }) => {
+  return listImports(file).flatMap(({ specifier, offset }) => {
     const message = specifier.startsWith(".")
-      ? breachOfFloor(file.path, specifier)
+      ? findFloorBreach(file.path, specifier)
       : foreignPackage(file.path, specifier);
     return message === undefined ? [] : [finding(file, offset, message)];
   });
 }
 
-function breachOfFloor(from: string, specifier: string): string | undefined {
-  const folder = folderOf(from);
+function findFloorBreach(from: string, specifier: string): string | undefined {
+  const folder = getFolder(from);
   if (!specifier.endsWith(".ts")) return `imports ${specifier}; write the ending .ts, which Node wants`;
   const target = posix.join(posix.dirname(from), specifier);
   if (target.startsWith("../gen/")) {
@@ -325,12 +325,12 @@ function breachOfFloor(from: string, specifier: string): string | undefined {
       : `imports generated messages; only ${floorsWithMessages.join(" and ")} speak them: take plain data instead`;
   }
   if (target.startsWith("..")) return `imports ${specifier} from outside src; move what it needs into a floor`;
-  const other = folderOf(target);
+  const other = getFolder(target);
   if (other === folder) {
-    if (roomOf(target) <= roomOf(from)) return undefined;
+    if (findRoom(target) <= findRoom(from)) return undefined;
     return `imports upward from the room of ${target}; move what both need into a lower room of ${folder}`;
   }
-  const [here, there] = [floorOf(folder), floorOf(other)];
+  const [here, there] = [findFloor(folder), findFloor(other)];
   if (there < here) return undefined;
   if (there === here)
     return (
@@ -344,7 +344,7 @@ function breachOfFloor(from: string, specifier: string): string | undefined {
 }
 
 function foreignPackage(from: string, specifier: string): string | undefined {
-  const folder = folderOf(from);
+  const folder = getFolder(from);
   const allowed = [...packagesOfFloor[folder]!, ...(packagesOfFile[from] ?? [])];
   if (allowed.some((name) => (name.endsWith("/") ? specifier.startsWith(name) : specifier === name))) return undefined;
   return (
@@ -362,8 +362,8 @@ export function reservedNamesUsed(file: ScannedFile): readonly Finding[] {
 }
 
 export function threadsWithFixedEnding(file: ScannedFile): readonly Finding[] {
-  const imported = new Set(importsOf(file).map(({ specifier }) => posix.join(posix.dirname(file.path), specifier)));
-  return threadsOf(file)
+  const imported = new Set(listImports(file).map(({ specifier }) => posix.join(posix.dirname(file.path), specifier)));
+  return listThreads(file)
     .filter((thread) => thread.fixedEnding && !imported.has(thread.path))
     .map((thread) =>
       finding(
@@ -428,7 +428,7 @@ const modulesOfFiles = ["node:fs", "node:fs/promises"];
  * statement that is nothing but the call drops it; streams tell by other means, and their `write` is not awaited.
  */
 export function ignoredCounts(file: ScannedFile): readonly Finding[] {
-  if (!importsOf(file).some(({ specifier }) => modulesOfFiles.includes(specifier))) return [];
+  if (!listImports(file).some(({ specifier }) => modulesOfFiles.includes(specifier))) return [];
   const receiver = "(?:[\\w$#?!()[\\]]+\\s*\\.\\s*)*";
   const dropped = new RegExp(
     `(?<=^|[;{}]|\\belse|\\))\\s*(?:(?:await|void)\\s+${receiver}(?:write|writev|pwrite|pwritev)|` +

@@ -32,11 +32,11 @@ interface Attribute {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-function attributesOf(list: readonly Attribute[] = []): Record<string, unknown> {
+function toAttributes(list: readonly Attribute[] = []): Record<string, unknown> {
   return Object.fromEntries(list.map(({ key, value }) => [key, Object.values(value)[0]]));
 }
 
-function spansOf(body: string): CollectedSpan[] {
+function parseSpans(body: string): CollectedSpan[] {
   return JSON.parse(body).resourceSpans.flatMap(({ resource, scopeSpans }: any) =>
     scopeSpans.flatMap(({ spans }: any) =>
       spans.map(({ traceId, spanId, parentSpanId, name, kind, attributes, status }: any) => ({
@@ -45,9 +45,9 @@ function spansOf(body: string): CollectedSpan[] {
         parentSpanId: parentSpanId || undefined,
         name,
         kind,
-        attributes: attributesOf(attributes),
+        attributes: toAttributes(attributes),
         status: status?.code ?? 0,
-        resource: attributesOf(resource.attributes),
+        resource: toAttributes(resource.attributes),
       })),
     ),
   );
@@ -68,7 +68,7 @@ export async function startCollector(): Promise<TraceCollector> {
       paths.push(request.url ?? "");
       headers.push(request.headers);
       bodies.push(body);
-      if (collector.status === 200) spans.push(...spansOf(body));
+      if (collector.status === 200) spans.push(...parseSpans(body));
       if (collector.status !== 0)
         response.writeHead(collector.status, { "content-type": "application/json" }).end("{}");
     });

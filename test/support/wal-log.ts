@@ -96,7 +96,7 @@ export function recovered(
 }
 
 /** A reader that is closed when the test ends. */
-export function readerOf(path: string): WalReader {
+export function openReader(path: string): WalReader {
   const reader = new WalReader(path);
   onTestFinished(() => reader.close());
   return reader;
@@ -145,7 +145,7 @@ export interface Frame {
 }
 
 /** The frames of a log that is known to be whole. */
-export function framesOf(log: Buffer): Frame[] {
+export function parseFrames(log: Buffer): Frame[] {
   return Array.from({ length: (log.length - 32) / frameBytes }, (_, index) => {
     const at = 32 + index * frameBytes;
     return {

@@ -65,20 +65,20 @@ export function watchFiles(root: string, watcher: FileWatcher | undefined): void
   }
 }
 
-function watcherOf(path: unknown): FileWatcher | undefined {
+function findWatcher(path: unknown): FileWatcher | undefined {
   if (typeof path !== "string" || isInside) return undefined;
   for (const [root, watcher] of watched) if (`${path}/`.startsWith(root)) return watcher;
   return undefined;
 }
 
-function inoOf(path: string): number | undefined {
+function findIno(path: string): number | undefined {
   return real.statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 function tellOfCut(watcher: FileWatcher, path: string, size: number): void {
   const bytes = real.readFileSync(path);
   if (bytes.length !== size)
-    watcher.cut(inoOf(path)!, size, bytes.length, bytes.subarray(Math.min(size, bytes.length)));
+    watcher.cut(findIno(path)!, size, bytes.length, bytes.subarray(Math.min(size, bytes.length)));
 }
 
 /** What stands in a file where something is about to be written. */
@@ -125,7 +125,7 @@ function patch(): void {
 
 function patchFiles(): void {
   replace("openSync", (path, flags, mode) => {
-    const watcher = watcherOf(path);
+    const watcher = findWatcher(path);
     if (watcher) tellOfOpening(watcher, path as string, flags);
     const descriptor = real.openSync(path, flags, mode);
     const stat = watcher && real.fstatSync(descriptor);
@@ -179,11 +179,11 @@ function patchFiles(): void {
     return real.readSync(descriptor, ...rest);
   };
   (fs as { readFileSync: unknown }).readFileSync = (path: string, options?: undefined): unknown => {
-    watcherOf(path)?.onRead(path);
+    findWatcher(path)?.onRead(path);
     return inside(() => untouched.readFileSync(path, options));
   };
   replace("writeFileSync", (path, data, options) => {
-    const watcher = watcherOf(path);
+    const watcher = findWatcher(path);
     if (!watcher) return real.writeFileSync(path, data, options);
     tellOfOpening(watcher, path as string, "w");
     real.writeFileSync(path, data, options);
@@ -194,13 +194,13 @@ function patchFiles(): void {
 
 function patchNames(): void {
   replace("renameSync", (from, to) => {
-    const watcher = watcherOf(from);
+    const watcher = findWatcher(from);
     if (watcher) {
-      const was = inoOf(to as string);
+      const was = findIno(to as string);
       watcher.naming(
         [
           { path: to as string, was },
-          { path: from as string, was: inoOf(from as string) },
+          { path: from as string, was: findIno(from as string) },
         ],
         was === undefined ? [] : [to as string],
       );
@@ -208,17 +208,17 @@ function patchNames(): void {
     real.renameSync(from, to);
   });
   replace("rmSync", (path, options) => {
-    const watcher = watcherOf(path);
+    const watcher = findWatcher(path);
     const stat = watcher && real.statSync(path, { throwIfNoEntry: false });
     if (stat?.isDirectory()) watcher!.folderGone(path as string);
     else if (stat) watcher!.naming([{ path: path as string, was: stat.ino }], [path as string]);
     real.rmSync(path, options);
   });
   (fs as { mkdirSync: unknown }).mkdirSync = (path: string, options?: fs.MakeDirectoryOptions): string | undefined => {
-    const watcher = watcherOf(path);
+    const watcher = findWatcher(path);
     if (watcher) {
       const made: string[] = [];
-      for (let at = path; watcherOf(at) === watcher && !real.existsSync(at); at = dirname(at)) made.unshift(at);
+      for (let at = path; findWatcher(at) === watcher && !real.existsSync(at); at = dirname(at)) made.unshift(at);
       for (const folder of made) watcher.naming([{ path: folder, was: undefined }], []);
     }
     return real.mkdirSync(path, options);

@@ -61,13 +61,13 @@ function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what);
 }
 
-function txidsOf(headers: Headers): Txids {
-  const valueOf = (name: string): number | undefined => {
+function readTxids(headers: Headers): Txids {
+  const readNumber = (name: string): number | undefined => {
     const text = headers.get(name);
     check(text === null || /^\d+$/.test(text), `${name} is ${text}`);
     return text === null ? undefined : Number(text);
   };
-  return { txid: valueOf("Service-Txid"), durableTxid: valueOf("Service-Durable-Txid") };
+  return { txid: readNumber("Service-Txid"), durableTxid: readNumber("Service-Durable-Txid") };
 }
 
 /** What holds of every success: the headers where the method promises them, and no other number in the body. */
@@ -118,15 +118,15 @@ export function restWire(address: string): Wire {
         headers: { ...type, ...headers },
         ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }),
       });
-      return replyOf(endpoint, response);
+      return readReply(endpoint, response);
     },
     close() {},
   };
 }
 
-async function replyOf(endpoint: Endpoint, response: Response): Promise<Reply> {
+async function readReply(endpoint: Endpoint, response: Response): Promise<Reply> {
   const bytes = Buffer.from(await response.arrayBuffer());
-  const txids = txidsOf(response.headers);
+  const txids = readTxids(response.headers);
   const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
   const retryAfter = response.headers.get("retry-after");
   check(retryAfter === null || /^[1-9]\d*$/.test(retryAfter), `Retry-After is ${retryAfter}`);
@@ -180,7 +180,7 @@ export function grpcWire(address: string): Wire {
             alwaysEmitImplicit: true,
           }) as JsonObject,
         );
-        const txids = txidsOf(response.header);
+        const txids = readTxids(response.header);
         checkSuccess(endpoint, txids, Buffer.isBuffer(body) ? undefined : body);
         return { code: "ok", body, message: "", ...txids, retryAfterSecs: undefined };
       } catch (error) {
@@ -204,7 +204,7 @@ function refusalReply(endpoint: Endpoint, error: ConnectError): Reply {
     code,
     body: { error: error.rawMessage, code },
     message: error.rawMessage,
-    ...txidsOf(error.metadata),
+    ...readTxids(error.metadata),
     retryAfterSecs: seconds === undefined ? undefined : Number(seconds),
   };
 }

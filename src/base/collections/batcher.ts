@@ -13,7 +13,7 @@ export interface BatcherOptions<Item> {
   readonly bytesMax: number;
   /** Bytes that may wait; a larger item is taken only by an empty queue. */
   readonly waitingBytesMax: number;
-  readonly sizeOf: (item: Item) => number;
+  readonly measureItem: (item: Item) => number;
   /**
    * Whether the item takes one of the places; without it, every item does. What is put in by the house must not shed a
    * client's.
@@ -56,12 +56,12 @@ export class Batcher<Item> {
 
   /** Queues the item, or says no when the queue is full. What is offered in one turn shares a batch. */
   offer(item: Item): boolean {
-    const { capacity, waitingBytesMax, sizeOf } = this.#options;
-    const bytes = sizeOf(item);
+    const { capacity, waitingBytesMax, measureItem } = this.#options;
+    const bytes = measureItem(item);
     const full = this.#taken >= capacity || this.#waitingBytes + bytes > waitingBytesMax;
     if (full && this.#taken > 0) return false;
     this.#waiting.push(item);
-    this.#taken += this.#placesOf(item);
+    this.#taken += this.#countPlaces(item);
     this.#waitingBytes += bytes;
     this.wake();
     return true;
@@ -116,23 +116,23 @@ export class Batcher<Item> {
   }
 
   #take(): Item[] {
-    const { itemsMax, bytesMax, sizeOf } = this.#options;
+    const { itemsMax, bytesMax, measureItem } = this.#options;
     let count = 0;
     let bytes = 0;
     while (count < this.#waiting.length && count < itemsMax) {
-      bytes += sizeOf(this.#waiting[count]!);
+      bytes += measureItem(this.#waiting[count]!);
       if (count > 0 && bytes > bytesMax) break;
       count++;
     }
     const batch = this.#waiting.splice(0, count);
     for (const item of batch) {
-      this.#waitingBytes -= sizeOf(item);
-      this.#taken -= this.#placesOf(item);
+      this.#waitingBytes -= measureItem(item);
+      this.#taken -= this.#countPlaces(item);
     }
     return batch;
   }
 
-  #placesOf(item: Item): number {
+  #countPlaces(item: Item): number {
     return this.#options.takesPlace?.(item) === false ? 0 : 1;
   }
 }

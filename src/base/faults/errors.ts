@@ -70,13 +70,13 @@ export interface RefusalData {
 }
 
 /** The plain-data form of an error; anything that is not a refusal is passed on for the caller to log and hide. */
-export function refusalOf(error: unknown): RefusalData | undefined {
+export function toRefusalData(error: unknown): RefusalData | undefined {
   if (error instanceof ServiceError) return { code: error.code, message: error.message, detail: error.detail };
   return undefined;
 }
 
 /** The error again, on the other side of a thread. */
-export function errorOfRefusal(refusal: RefusalData): ServiceError {
+export function toServiceError(refusal: RefusalData): ServiceError {
   return new ServiceError(refusal.code, refusal.message, refusal.detail);
 }
 
@@ -111,7 +111,7 @@ export class StoreError extends Error {
 }
 
 /** What went wrong, in a word that may stand in a log: never a message, which may quote a statement. */
-export function codeOf(error: unknown): string {
+export function getErrorCode(error: unknown): string {
   if (error instanceof StoreError) return error.kind;
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";

@@ -4,7 +4,7 @@
 const slipsMax = 2;
 
 /** The known word that is nearest to the one that was written; undefined when none is near. */
-export function nearestOf(written: string, known: readonly string[]): string | undefined {
+export function findNearestWord(written: string, known: readonly string[]): string | undefined {
   const near = known
     .map((word) => ({ word, slips: slipsBetween(written, word) }))
     .filter(({ word, slips }) => slips <= Math.min(slipsMax, Math.floor(word.length / 3)));

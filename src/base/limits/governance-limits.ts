@@ -83,7 +83,7 @@ export const governanceLimits = {
   /** Deleted databases of which a thread remembers since when it has found nothing. */
   purgesRememberedMax: 100_000,
 
-  // Copies of databases on the disks of nodes (control/databases/copy-records, service/jobs/replica-purger)
+  // Copies of databases on the disks of nodes (control/databases/copy-records, service/jobs/replica-remover)
   /**
    * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
    * rarely, up to `shardLookMsMax`, while it finds none.

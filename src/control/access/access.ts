@@ -5,7 +5,7 @@
  * a path as it was written. Must not know: tokens' signatures, stores, wires, clocks.
  */
 import { limits } from "../../base/limits/limits.ts";
-import { profileOfDatabaseName } from "../../format/core/names.ts";
+import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { scopeIncludes, type Identity, type ScopeName, type TokenIdentity } from "./identity.ts";
 
 /** What a method asks of its caller. */
@@ -79,7 +79,7 @@ export function asksStanding(rule: AccessRule, identity: Identity, target: Acces
 
 /** Whether a token of the namespace covers the database: a profile of exactly this namespace. */
 export function namespaceCovers(namespace: string, databaseName: string): boolean {
-  return profileOfDatabaseName(databaseName)?.namespace === namespace;
+  return parseProfileDatabaseName(databaseName)?.namespace === namespace;
 }
 
 function coverageRefusal({ database, namespace }: TokenIdentity, target: AccessTarget): string | undefined {

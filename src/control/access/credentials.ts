@@ -59,8 +59,8 @@ export class Credentials {
     this.#hashKey = derived(signingKey, "palimpsest credential hash");
     if (platformKey !== undefined)
       this.#platform = {
-        digest: Buffer.from(digestOf(platformKey)),
-        identity: { kind: "platform", hash: this.#hashOf(platformKey) },
+        digest: Buffer.from(computeDigest(platformKey)),
+        identity: { kind: "platform", hash: this.#hashCredential(platformKey) },
       };
   }
 
@@ -79,7 +79,7 @@ export class Credentials {
 
   /** The bearer of a token that was verified before and is still good; undefined when that must be found out. */
   known(credential: string | undefined): TokenIdentity | undefined {
-    const identity = credential === undefined ? undefined : this.#verified.get(digestOf(credential));
+    const identity = credential === undefined ? undefined : this.#verified.get(computeDigest(credential));
     if (!identity || !isCurrent(identity, this.#options.world.nowMs())) return undefined;
     const { revocations } = this.#options;
     return !revocations || (revocations.isFresh && !revocations.has(identity)) ? identity : undefined;
@@ -87,7 +87,7 @@ export class Credentials {
 
   async #verify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
     if (credential === undefined) throw unauthorized("missing");
-    const digest = digestOf(credential);
+    const digest = computeDigest(credential);
     const remembered = this.#verified.get(digest);
     if (remembered && isCurrent(remembered, this.#options.world.nowMs())) return remembered;
     // What is still remembered and not good any more has expired.
@@ -97,18 +97,18 @@ export class Credentials {
     if (platform && timingSafeEqual(Buffer.from(digest), platform.digest)) return platform.identity;
     const claims = await this.#options.tokens.verify(credential);
     if (claims === "expired" || claims === "invalid") throw unauthorized(claims);
-    const identity: TokenIdentity = { kind: "token", hash: this.#hashOf(credential), ...claims };
+    const identity: TokenIdentity = { kind: "token", hash: this.#hashCredential(credential), ...claims };
     this.#verified.set(digest, identity);
     return identity;
   }
 
   /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
-  #hashOf(credential: string): string {
+  #hashCredential(credential: string): string {
     return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, limits.credentialHashDigits);
   }
 }
 
-function digestOf(credential: string): string {
+function computeDigest(credential: string): string {
   return hash("sha256", credential, "hex");
 }
 

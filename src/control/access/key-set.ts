@@ -6,7 +6,7 @@
  * the key in use are.
  */
 import { calculateJwkThumbprint } from "jose";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { publicKeyKey, publicKeyPrefix } from "../../format/keys/object-keys.ts";
@@ -34,7 +34,7 @@ export class KeySet {
     await putUntilKnown(
       this.#store,
       publicKeyKey(kid),
-      bytesOf(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })),
+      encodeUtf8(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })),
       { kind: "absent" },
     );
   }
@@ -69,7 +69,7 @@ export class KeySet {
 /** The key that an object holds; undefined for a foreign object, which hides no other key. */
 async function publicKeyIn(bytes: Uint8Array | undefined): Promise<PublicKey | undefined> {
   try {
-    const { v, kty, crv, x } = JSON.parse((bytes && utf8Of(bytes)) ?? "") as Readonly<Record<string, unknown>>;
+    const { v, kty, crv, x } = JSON.parse((bytes && decodeUtf8(bytes)) ?? "") as Readonly<Record<string, unknown>>;
     if (v !== 1 || kty !== "OKP" || crv !== "Ed25519" || typeof x !== "string") return undefined;
     return { kty, crv, x, kid: await calculateJwkThumbprint({ kty, crv, x }), alg: "EdDSA", use: "sig" };
   } catch {

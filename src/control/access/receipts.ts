@@ -49,7 +49,7 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
     return refused("the key set is none: it has no list of keys");
   const listed: unknown = keySet["keys"].find((key) => isObject(key) && key["kid"] === read.kid);
   if (listed === undefined) return refused("the key that it names is not in the key set");
-  const key = ed25519KeyOf(listed);
+  const key = parseEd25519Key(listed);
   if (!key) return refused("the key that it names cannot be used: it is not an Ed25519 key");
   const signature = Buffer.from(read.sig, "base64url");
   // The last digit has bits to spare: one signature shall have one spelling.
@@ -60,7 +60,7 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
 }
 
 /** The public key that an entry of a key set holds (RFC 8037). */
-function ed25519KeyOf(listed: unknown): KeyObject | undefined {
+function parseEd25519Key(listed: unknown): KeyObject | undefined {
   if (!isObject(listed)) return undefined;
   const { kty, crv, x, alg = "EdDSA", use = "sig" } = listed;
   if (kty !== "OKP" || crv !== "Ed25519" || typeof x !== "string" || alg !== "EdDSA" || use !== "sig") return undefined;

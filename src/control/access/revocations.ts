@@ -13,7 +13,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import type { World } from "../../base/world.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import {
   parseRevocationKey,
   revocationKey,
@@ -62,7 +62,7 @@ export class Revocations {
       Math.ceil(world.nowMs() / 1_000) + limits.tokenSecsMax + Math.ceil(limits.tokenLeewayMs / 1_000);
     const isKnown = this.#known.get(jti)?.some((known) => isSame(known, subject)) ?? false;
     if (!isKnown)
-      await surePut(store, revocationKey({ expiresAtSecs, jti, subject }), bytesOf(jti), { kind: "absent" });
+      await surePut(store, revocationKey({ expiresAtSecs, jti, subject }), encodeUtf8(jti), { kind: "absent" });
     this.#known = new Map([...this.#known, [jti, [...(this.#known.get(jti) ?? []), subject]]]);
   }
 

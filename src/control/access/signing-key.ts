@@ -7,7 +7,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint } from "jose";
 import { limits } from "../../base/limits/limits.ts";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { signingKeyKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
@@ -80,7 +80,7 @@ async function retiredIn(pem: string): Promise<RetiredKey[]> {
       if (Number.isNaN(atMs)) throw new StoreError("corrupt", "a key that was retired does not say when");
       const publicKey = createPublicKey(block);
       return {
-        kid: await kidOf(publicKey),
+        kid: await computeKid(publicKey),
         publicKey,
         untilMs: atMs + limits.tokenSecsMax * 1_000 + limits.tokenLeewayMs,
       };
@@ -96,7 +96,7 @@ export async function rotatedKeys(
   pem: string,
   nowMs: number,
 ): Promise<{ readonly pem: string; readonly kid: string; readonly retiredKid: string }> {
-  const before = keyOfPem(pem, "the key file");
+  const before = parsePem(pem, "the key file");
   const { privateKey: fresh } = generateKeyPairSync("ed25519");
   const publicText = (key: KeyObject): string => key.export({ format: "pem", type: "spki" }) as string;
   const retired = [
@@ -113,12 +113,12 @@ export async function rotatedKeys(
     .map(({ publicKey, atMs }) => `Retired: ${new Date(atMs).toISOString()}\n${publicText(publicKey)}`);
   return {
     pem: [fresh.export({ format: "pem", type: "pkcs8" }) as string, ...blocks].join(""),
-    kid: await kidOf(createPublicKey(fresh)),
-    retiredKid: await kidOf(createPublicKey(before)),
+    kid: await computeKid(createPublicKey(fresh)),
+    retiredKid: await computeKid(createPublicKey(before)),
   };
 }
 
-async function kidOf(publicKey: KeyObject): Promise<string> {
+async function computeKid(publicKey: KeyObject): Promise<string> {
   const { x } = publicKey.export({ format: "jwk" }) as { readonly x: string };
   return calculateJwkThumbprint({ kty: "OKP", crv: "Ed25519", x });
 }
@@ -128,11 +128,11 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
   const { given, file, store, persist } = sources;
   if (given !== undefined) {
     const key = createPrivateKey({ key: Buffer.from(given, "base64"), format: "der", type: "pkcs8" });
-    return { key: await signingKeyOf(key), from: "variable", differsFromKept: false, retired: [] };
+    return { key: await buildSigningKey(key), from: "variable", differsFromKept: false, retired: [] };
   }
   const local = file.read();
   if (local !== undefined) {
-    const key = await signingKeyOf(keyOfPem(local, "the local signing key file"));
+    const key = await buildSigningKey(parsePem(local, "the local signing key file"));
     const differsFromKept = persist && (await keepInStore(store, local)).kid !== key.kid;
     return { key, from: "file", differsFromKept, retired: await retiredIn(local) };
   }
@@ -141,7 +141,7 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
   if (persist) {
     // Not copied to the file: the file is asked first, and would win over a key that is changed in object storage.
     const kept = await keepInStore(store, pem);
-    const own = await signingKeyOf(fresh);
+    const own = await buildSigningKey(fresh);
     return {
       key: kept,
       from: kept.kid === own.kid ? "generated" : "object storage",
@@ -150,7 +150,7 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
     };
   }
   await file.write(pem);
-  return { key: await signingKeyOf(fresh), from: "generated", differsFromKept: false, retired: [] };
+  return { key: await buildSigningKey(fresh), from: "generated", differsFromKept: false, retired: [] };
 }
 
 /**
@@ -158,14 +158,14 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
  */
 async function keepInStore(store: ObjectStore, pem: string): Promise<SigningKey> {
   const standing = await store.get(signingKeyKey);
-  if (standing) return signingKeyOf(keyOfPem(utf8Of(standing.bytes) ?? "", `the object ${signingKeyKey}`));
-  const outcome = await putUntilKnown(store, signingKeyKey, bytesOf(pem), { kind: "absent" });
-  if (outcome.kind === "landed") return signingKeyOf(keyOfPem(pem, "a new signing key"));
+  if (standing) return buildSigningKey(parsePem(decodeUtf8(standing.bytes) ?? "", `the object ${signingKeyKey}`));
+  const outcome = await putUntilKnown(store, signingKeyKey, encodeUtf8(pem), { kind: "absent" });
+  if (outcome.kind === "landed") return buildSigningKey(parsePem(pem, "a new signing key"));
   if (!outcome.current) throw new StoreError("unavailable", "the signing key in object storage came and went");
-  return signingKeyOf(keyOfPem(utf8Of(outcome.current.bytes) ?? "", `the object ${signingKeyKey}`));
+  return buildSigningKey(parsePem(decodeUtf8(outcome.current.bytes) ?? "", `the object ${signingKeyKey}`));
 }
 
-function keyOfPem(pem: string, where: string): KeyObject {
+function parsePem(pem: string, where: string): KeyObject {
   let key: KeyObject;
   try {
     key = createPrivateKey(pem);
@@ -181,7 +181,7 @@ function keyOfPem(pem: string, where: string): KeyObject {
 }
 
 /** The key pair of a private key, with its name. */
-export async function signingKeyOf(privateKey: KeyObject): Promise<SigningKey> {
+export async function buildSigningKey(privateKey: KeyObject): Promise<SigningKey> {
   const publicKey = createPublicKey(privateKey);
   const { x } = publicKey.export({ format: "jwk" }) as { readonly x: string };
   const named = { kty: "OKP", crv: "Ed25519", x } as const;

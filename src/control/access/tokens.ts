@@ -67,7 +67,7 @@ export class Tokens {
   /**
    * The key that the token must be signed with: the one in use, unless it names one of before whose time is not over.
    */
-  #keyOf(token: string, nowMs: number): Pick<SigningKey, "kid" | "publicKey"> {
+  #pickKey(token: string, nowMs: number): Pick<SigningKey, "kid" | "publicKey"> {
     if (this.#retired.length === 0) return this.#key;
     const kid = kidIn(token);
     return this.#retired.find((key) => key.kid === kid && nowMs < key.untilMs) ?? this.#key;
@@ -78,14 +78,14 @@ export class Tokens {
     if (token.length > limits.tokenBytesMax) return "invalid";
     const nowMs = this.#world.nowMs();
     try {
-      const known = this.#keyOf(token, nowMs);
+      const known = this.#pickKey(token, nowMs);
       const { payload, protectedHeader } = await jwtVerify(token, known.publicKey, {
         algorithms: [algorithm],
         clockTolerance: limits.tokenLeewayMs / 1_000,
         currentDate: new Date(nowMs),
       });
       if (protectedHeader.kid !== known.kid) return "invalid";
-      return claimsOf(payload, nowMs) ?? "invalid";
+      return parseClaims(payload, nowMs) ?? "invalid";
     } catch (error) {
       if (error instanceof errors.JWTExpired) return "expired";
       if (error instanceof errors.JOSEError) return "invalid";
@@ -104,7 +104,7 @@ function kidIn(token: string): unknown {
 }
 
 /** The claims, when all of them are there and of their form. */
-function claimsOf(
+function parseClaims(
   { db, uuid, ns, del, scope: scopeText, iat, exp, jti }: JWTPayload,
   nowMs: number,
 ): TokenClaims | undefined {

@@ -13,7 +13,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { auditTimeMs, encodeAuditEvent, isEvent, type AuditEvent } from "../../format/audit/audit-event.ts";
 import { auditLinkTo, encodeAuditObject } from "../../format/audit/audit-object.ts";
-import { auditKey, dayOf } from "../../format/audit/audit-keys.ts";
+import { auditKey, formatDay } from "../../format/audit/audit-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putImmutable } from "../../store/port/sure-put.ts";
 import type { AuditStreams } from "./audit-streams.ts";
@@ -57,7 +57,7 @@ export interface AuditChainsOptions {
 function belongs({ first, lines }: OpenObject, event: AuditEvent): boolean {
   const [startMs, atMs] = [auditTimeMs(first), auditTimeMs(event)];
   return (
-    dayOf(startMs) === dayOf(atMs) &&
+    formatDay(startMs) === formatDay(atMs) &&
     atMs - startMs <= limits.auditObjectSpanMs &&
     lines.length < limits.auditObjectEventsMax
   );
@@ -152,7 +152,7 @@ export class AuditChains {
     if (object === undefined) return;
     const { first, lines } = object;
     assert(first.namespace === namespace, "an event goes into its own stream");
-    const key = auditKey({ namespace, day: dayOf(auditTimeMs(first)), firstId: first.id, node: first.node });
+    const key = auditKey({ namespace, day: formatDay(auditTimeMs(first)), firstId: first.id, node: first.node });
     parcels.push({ key, bytes: encodeAuditObject(lines), events: lines.length });
     this.#underWay += lines.length;
   }

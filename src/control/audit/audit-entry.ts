@@ -49,7 +49,7 @@ export function isRecorded(
 }
 
 /** Who acted, as the event tells it: by the credential's hash and claims, never by the credential itself. */
-export function actorOf(identity: AuditEntry["identity"]): AuditActor {
+export function toActor(identity: AuditEntry["identity"]): AuditActor {
   if (identity.kind === "anonymous" || identity.kind === "internal") return { kind: identity.kind };
   if (identity.kind === "platform") return { kind: "platform", tokenHash: identity.hash };
   return {

@@ -21,7 +21,7 @@ import { auditTimeMs } from "../../format/audit/audit-event.ts";
 import { isUlid } from "../../format/core/ids.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { AuditChains, type LooseEvent } from "./audit-chains.ts";
-import { actorOf, isOfStranger, isRecorded, type AuditEntry, type AuditPolicy } from "./audit-entry.ts";
+import { toActor, isOfStranger, isRecorded, type AuditEntry, type AuditPolicy } from "./audit-entry.ts";
 import { AuditStreams, type AuditPage, type AuditQuery } from "./audit-streams.ts";
 import { AuditSweeps } from "./audit-sweeps.ts";
 
@@ -34,7 +34,7 @@ export interface AuditLogOptions {
   readonly node: string;
   readonly flushMs: number;
   /** What the policy says now. It may reject while the policy cannot be known: it is asked again at the next flush. */
-  readonly policyOf: (namespace: string) => Promise<AuditPolicy>;
+  readonly readPolicy: (namespace: string) => Promise<AuditPolicy>;
   /** Whether this node is the one to remove what is too old in the namespace; absent when there is no other. */
   readonly tends?: ((namespace: string) => Promise<boolean>) | undefined;
   /** Told of every entry, whether or not it is kept. Must neither throw nor take long. */
@@ -55,9 +55,9 @@ interface Gap extends AuditEntry {
 }
 
 /** The event, but for its place in the chain. */
-function eventOf({ id, entry }: Waiting): LooseEvent {
+function toEvent({ id, entry }: Waiting): LooseEvent {
   const { identity, ...told } = entry;
-  return { ...told, id, actor: actorOf(identity) };
+  return { ...told, id, actor: toActor(identity) };
 }
 
 /** The events of one node that are on their way into the streams. */
@@ -92,7 +92,7 @@ export class AuditLog {
       world,
       log,
       node,
-      onLost: (namespace, events) => this.#drop(namespace, events),
+      onLost: (namespace, events) => this.#countLost(namespace, events),
     });
   }
 
@@ -112,7 +112,7 @@ export class AuditLog {
     const full = this.#unstored >= limits.auditEventsMax;
     const crowded = isOfStranger(entry) && this.#strangers >= limits.auditStrangersMax;
     if (this.#closed || full || crowded) {
-      this.#drop(entry.namespace, 1);
+      this.#countLost(entry.namespace, 1);
       return;
     }
     if (isOfStranger(entry)) this.#strangers++;
@@ -138,7 +138,7 @@ export class AuditLog {
    * complete when the policy has none. Refuses a cursor that is none.
    */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
-    const { enabled } = await this.#options.policyOf(namespace);
+    const { enabled } = await this.#options.readPolicy(namespace);
     if (!enabled) return { events: [], nextCursor: undefined, complete: true };
     await this.#flushFor(namespace);
     return this.#streams.read(namespace, query);
@@ -202,7 +202,7 @@ export class AuditLog {
       if (await this.#isWanted(waiting)) {
         waiting.state = "wanted";
         this.#wanted++;
-      } else this.#forget(waiting);
+      } else this.#removeWaiting(waiting);
     } catch {
       // Whoever reads policies tells of the fault; here it is enough to ask again.
       waiting.state = "unknown";
@@ -214,7 +214,7 @@ export class AuditLog {
 
   async #isWanted(waiting: Waiting): Promise<boolean> {
     const { namespace, action, outcome } = waiting.entry;
-    const policy = await this.#options.policyOf(namespace);
+    const policy = await this.#options.readPolicy(namespace);
     if (policy.enabled) return isRecorded(policy, action, outcome);
     // The change that switches a stream off is its last event.
     if (action !== "policy.update") return false;
@@ -225,14 +225,14 @@ export class AuditLog {
       .some(({ id, entry, state }) => id < waiting.id && state === "wanted" && entry.namespace === namespace);
   }
 
-  #forget(waiting: Waiting): void {
+  #removeWaiting(waiting: Waiting): void {
     this.#waiting.delete(waiting);
     if (waiting.state === "wanted") this.#wanted--;
     if (isOfStranger(waiting.entry)) this.#strangers--;
     if (waiting.entry.action === "audit.dropped") this.#gaps.delete(waiting.entry.namespace);
   }
 
-  #drop(namespace: string, events: number): void {
+  #countLost(namespace: string, events: number): void {
     this.#dropped += events;
     const known = this.#gaps.get(namespace);
     if (known) known.count += events;
@@ -291,7 +291,7 @@ export class AuditLog {
       if (waiting.state !== "unknown") continue;
       if (auditTimeMs(waiting) >= tooOldMs) void this.#ask(waiting);
       else {
-        this.#forget(waiting);
+        this.#removeWaiting(waiting);
         this.#dropped++;
       }
     }
@@ -320,8 +320,8 @@ export class AuditLog {
       // An object at a time: a crowd that waited for the store to come back must not hold up the thread.
       for (let at = 0; at < ready.length; at += limits.auditObjectEventsMax) {
         const part = ready.slice(at, at + limits.auditObjectEventsMax);
-        this.#chains.add(chain, part.map(eventOf));
-        for (const waiting of part) this.#forget(waiting);
+        this.#chains.add(chain, part.map(toEvent));
+        for (const waiting of part) this.#removeWaiting(waiting);
         await this.#chains.deliver(chain);
       }
       return "stored";

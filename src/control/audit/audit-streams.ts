@@ -10,8 +10,8 @@ import { invalid, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { auditTimeMs, type AuditEvent, type AuditOutcome } from "../../format/audit/audit-event.ts";
-import { auditLinesOf, auditLinkTo, decodeAuditObject, firstLink } from "../../format/audit/audit-object.ts";
-import { auditKeyAt, auditPrefix, auditStreamPrefix, dayOf, parseAuditKey } from "../../format/audit/audit-keys.ts";
+import { splitAuditLines, auditLinkTo, decodeAuditObject, firstLink } from "../../format/audit/audit-object.ts";
+import { auditKeyAt, auditPrefix, auditStreamPrefix, formatDay, parseAuditKey } from "../../format/audit/audit-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 
 /** Which events are wanted. */
@@ -50,14 +50,14 @@ const dayMs = 86_400_000;
 /** A node's newest event is looked for in the last hour first, then further and further back. */
 const lookBackMs = [60 * minuteMs, dayMs, 32 * dayMs, Infinity];
 
-function cursorOf(namespace: string, { key, index }: Position): string {
+function encodeCursor(namespace: string, { key, index }: Position): string {
   return Buffer.from(`${key.slice(auditStreamPrefix(namespace).length)} ${index}`).toString("base64url");
 }
 
-function positionOf(namespace: string, cursor: string): Position {
+function decodeCursor(namespace: string, cursor: string): Position {
   const [, name, digits] = cursorPattern.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
   const position = { key: `${auditStreamPrefix(namespace)}${name}`, index: Number(digits) };
-  if (name === undefined || parseAuditKey(position.key) === undefined || cursorOf(namespace, position) !== cursor) {
+  if (name === undefined || parseAuditKey(position.key) === undefined || encodeCursor(namespace, position) !== cursor) {
     throw invalid("cursor must be the next_cursor of an earlier page");
   }
   return position;
@@ -82,7 +82,7 @@ export class AuditStreams {
 
   /** A page of the stream. Refuses a cursor that is none. */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
-    const start = query.cursor === undefined ? undefined : positionOf(namespace, query.cursor);
+    const start = query.cursor === undefined ? undefined : decodeCursor(namespace, query.cursor);
     const after = start
       ? start.key.slice(0, -1)
       : auditKeyAt(namespace, Math.max(0, query.fromMs - limits.auditObjectSpanMs));
@@ -90,7 +90,7 @@ export class AuditStreams {
     const events: AuditEvent[] = [];
     const pageUntil = (position: Position): AuditPage => ({
       events,
-      nextCursor: cursorOf(namespace, position),
+      nextCursor: encodeCursor(namespace, position),
       complete: false,
     });
     let complete = true;
@@ -154,7 +154,7 @@ export class AuditStreams {
    */
   async removeBefore(namespace: string, cutoffMs: number, most: number): Promise<number> {
     let removed = 0;
-    const end = `${auditStreamPrefix(namespace)}${dayOf(cutoffMs)}/`;
+    const end = `${auditStreamPrefix(namespace)}${formatDay(cutoffMs)}/`;
     for await (const keys of this.#keys(auditStreamPrefix(namespace), undefined, end)) {
       const doomed = keys.slice(0, most - removed);
       await Promise.all(doomed.map((key) => this.#store.delete(key)));
@@ -169,7 +169,7 @@ export class AuditStreams {
     if (stored === undefined)
       throw new StoreError("unavailable", "the newest audit object went away while it was read");
     try {
-      return auditLinkTo(auditLinesOf(stored.bytes).at(-1)!);
+      return auditLinkTo(splitAuditLines(stored.bytes).at(-1)!);
     } catch (error) {
       this.#log.error("the audit chain of this node begins anew: its last object cannot be read", error, { key });
       return firstLink;

@@ -17,7 +17,7 @@ export interface AuditSweepsOptions {
   readonly world: World;
   readonly log: Log;
   /** What the policy says now; rejects while it cannot be known. */
-  readonly policyOf: (namespace: string) => Promise<AuditPolicy>;
+  readonly readPolicy: (namespace: string) => Promise<AuditPolicy>;
   /** Whether this node is the one to remove what is too old in the namespace; absent when there is no other. */
   readonly tends?: ((namespace: string) => Promise<boolean>) | undefined;
 }
@@ -52,7 +52,7 @@ export class AuditSweeps {
     let removed = 0;
     for await (const namespace of this.#streams.namespaces()) {
       if (!(await tends(namespace))) continue;
-      const retentionSecs = await this.#retentionOf(namespace);
+      const retentionSecs = await this.#readRetention(namespace);
       if (retentionSecs === undefined) continue;
       const cutoffMs = Math.max(0, world.time.sureMs() - retentionSecs * 1_000);
       removed += await this.#streams.removeBefore(namespace, cutoffMs, limits.auditSweepObjectsMax - removed);
@@ -68,9 +68,9 @@ export class AuditSweeps {
   }
 
   /** How long events are kept; undefined for good, and while nobody can tell. */
-  async #retentionOf(namespace: string): Promise<number | undefined> {
+  async #readRetention(namespace: string): Promise<number | undefined> {
     try {
-      return (await this.#options.policyOf(namespace)).retentionSecs;
+      return (await this.#options.readPolicy(namespace)).retentionSecs;
     } catch (error) {
       this.#options.log.warn("old audit events stay: the policy of their namespace cannot be read", {
         namespace,

@@ -8,7 +8,7 @@
  * node has said so, or an operator has said that the node never comes back, which is not the same and is told apart.
  * Any node may do any of this at the same time as another. Must not know: files, engines, what an erasure is.
  */
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
@@ -143,7 +143,7 @@ export class CopyRecords {
   /** Has the copy's node purge it when it looks next, or starts again. */
   async order(place: CopyPlace): Promise<void> {
     // The bytes say nothing: whoever has put them first has ordered the same.
-    await surePut(this.#store, copyOrderKey(place), bytesOf(place.copy), { kind: "absent" });
+    await surePut(this.#store, copyOrderKey(place), encodeUtf8(place.copy), { kind: "absent" });
   }
 
   /** The copies that the node is to purge, some at a time. */
@@ -170,7 +170,7 @@ export class CopyRecords {
    * Gives the number of copies that this was said of. May be asked again when it could not be ended.
    */
   async forget(node: string): Promise<number> {
-    await surePut(this.#store, forgottenNodeKey(node), bytesOf(node), { kind: "absent" });
+    await surePut(this.#store, forgottenNodeKey(node), encodeUtf8(node), { kind: "absent" });
     let copies = 0;
     for await (const places of this.#places(copyPrefix)) {
       const own = places.filter((place) => place.node === node);

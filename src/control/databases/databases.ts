@@ -6,15 +6,15 @@
  * makes. Must not know: engines, tokens, wires.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../../format/records/name-claim.ts";
-import { isNamePart, profileOfDatabaseName } from "../../format/core/names.ts";
+import { isNamePart, parseProfileDatabaseName } from "../../format/core/names.ts";
 import {
-  databaseNameOfClaimKey,
+  parseNameClaimKey,
   nameClaimKey,
   nameClaimPrefix,
   purgeKey,
@@ -57,7 +57,7 @@ function newUuid(world: World): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }
 
-function recordOf(name: string, claim: NameClaim | undefined): DatabaseRecord | undefined {
+function toRecord(name: string, claim: NameClaim | undefined): DatabaseRecord | undefined {
   if (claim === undefined || claim.deletedAtMs !== undefined) return undefined;
   return { name, uuid: claim.uuid, createdAtMs: claim.createdAtMs };
 }
@@ -91,7 +91,7 @@ export class Databases {
 
   /** The database, or undefined. An absent one is never remembered, so that a create elsewhere is seen at once. */
   async find(name: string): Promise<DatabaseRecord | undefined> {
-    return recordOf(name, await this.#claimOf(name));
+    return toRecord(name, await this.#getClaim(name));
   }
 
   /**
@@ -99,7 +99,7 @@ export class Databases {
    * since object storage stopped answering. Throws StoreError when nothing is known and nothing can be learnt.
    */
   async standing(name: string): Promise<NameStanding> {
-    const claim = await this.#claimOf(name);
+    const claim = await this.#getClaim(name);
     if (claim === undefined) return { uuid: undefined, deletedAtMs: undefined };
     const { deletion } = claim;
     if (claim.deletedAtMs !== undefined) return { uuid: undefined, deletedAtMs: claim.deletedAtMs, deletion };
@@ -110,7 +110,7 @@ export class Databases {
    * The number of the newest deletion in a namespace, for a token of it; undefined when object storage does not tell:
    * then times judge.
    */
-  async deletionsOf(namespace: string): Promise<number | undefined> {
+  async readDeletionNumber(namespace: string): Promise<number | undefined> {
     try {
       return await this.#deletions.of(namespace);
     } catch (error) {
@@ -124,12 +124,12 @@ export class Databases {
    * it.
    */
   async lastHolder(name: string): Promise<string | undefined> {
-    return (await this.#claimOf(name))?.uuid;
+    return (await this.#getClaim(name))?.uuid;
   }
 
   /** Whether the database has the name now, whatever this node remembers. For when it was found to be gone. */
   async isHeldBy(name: string, uuid: string): Promise<boolean> {
-    return recordOf(name, (await this.#read(name)).claim)?.uuid === uuid;
+    return toRecord(name, (await this.#read(name)).claim)?.uuid === uuid;
   }
 
   /** The database; throws database_not_found. */
@@ -165,7 +165,7 @@ export class Databases {
     let asked: { readonly record: DatabaseRecord; readonly tombstone: NameClaim } | undefined;
     for (let race = 0; race < racesMax; race++) {
       const { claim, version } = await this.#read(name);
-      const record = recordOf(name, claim);
+      const record = toRecord(name, claim);
       // Whoever has the name now has taken it since, and is not who is to go. What was freed by our own tombstone,
       // whose answer was lost, we have removed.
       if (
@@ -182,8 +182,8 @@ export class Databases {
         throw new ServiceError("database_not_found", `database ${name} does not exist`);
       }
       // Whatever happens after the tombstone, this tells that there are objects to purge.
-      await putImmutable(this.#store, purgeKey(record.uuid), bytesOf(name));
-      const namespace = profileOfDatabaseName(name)?.namespace;
+      await putImmutable(this.#store, purgeKey(record.uuid), encodeUtf8(name));
+      const namespace = parseProfileDatabaseName(name)?.namespace;
       const deletion = namespace === undefined ? undefined : await this.#deletions.next(namespace);
       const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs), deletion };
       asked = { record, tombstone };
@@ -202,14 +202,14 @@ export class Databases {
     assert(isNamePart(namespace), "a namespace was checked before it is listed");
     const databases = await this.#listUnder(`${nameClaimPrefix}${namespace}--`);
     return databases.flatMap(({ name, createdAtMs }) => {
-      const parts = profileOfDatabaseName(name);
+      const parts = parseProfileDatabaseName(name);
       return parts?.namespace === namespace ? [{ profile: parts.profile, createdAtMs }] : [];
     });
   }
 
-  async #claimOf(name: string): Promise<NameClaim | undefined> {
+  async #getClaim(name: string): Promise<NameClaim | undefined> {
     const cached = this.#cache.peek(name);
-    if (!cached || recordOf(name, cached.claim) === undefined) return (await this.#read(name)).claim;
+    if (!cached || toRecord(name, cached.claim) === undefined) return (await this.#read(name)).claim;
     if (this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return cached.claim;
     return this.#refreshes.get(name) ?? this.#refresh(name, cached.claim);
   }
@@ -235,8 +235,8 @@ export class Databases {
     const records: DatabaseRecord[] = [];
     for (let after: string | undefined; ;) {
       const page = await this.#store.list(prefix, { after, limit: listPageSize });
-      const names = page.objects.flatMap(({ key }) => databaseNameOfClaimKey(key) ?? []);
-      const found = await Promise.all(names.map(async (name) => recordOf(name, (await this.#read(name)).claim)));
+      const names = page.objects.flatMap(({ key }) => parseNameClaimKey(key) ?? []);
+      const found = await Promise.all(names.map(async (name) => toRecord(name, (await this.#read(name)).claim)));
       records.push(...found.filter((record) => record !== undefined));
       if (page.next === undefined || records.length >= limits.databasesListMax) return records;
       after = page.next;
@@ -246,7 +246,7 @@ export class Databases {
   async #claim(name: string): Promise<{ readonly record: DatabaseRecord; readonly created: boolean }> {
     for (let race = 0; race < racesMax; race++) {
       const { claim, version } = await this.#read(name);
-      const existing = recordOf(name, claim);
+      const existing = toRecord(name, claim);
       if (existing !== undefined) return { record: existing, created: false };
       // A new life starts after the tombstone, so that tokens of the old one stay older than it.
       const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
@@ -259,7 +259,7 @@ export class Databases {
       };
       const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
       if (await this.#put(name, fresh, condition)) {
-        const record = recordOf(name, fresh);
+        const record = toRecord(name, fresh);
         assert(record !== undefined, "a fresh claim is a live one");
         return { record, created: true };
       }

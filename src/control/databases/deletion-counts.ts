@@ -9,7 +9,7 @@
  * minted after it has ended has at least its number. A number is never less than the time in milliseconds, so that a
  * counter that was lost, or put back to an older state, goes on above what it has told before.
  */
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { deletionCountKey } from "../../format/keys/object-keys.ts";
@@ -42,7 +42,7 @@ export class DeletionCounts {
       const outcome = await surePut(
         this.#store,
         key,
-        bytesOf(String(count)),
+        encodeUtf8(String(count)),
         object ? { kind: "version", version: object.version } : { kind: "absent" },
       );
       if (outcome.kind === "landed") return count;
@@ -53,7 +53,7 @@ export class DeletionCounts {
 
 function countIn(object: StoredObject | undefined): number {
   if (!object) return 0;
-  const count = Number(utf8Of(object.bytes));
+  const count = Number(decodeUtf8(object.bytes));
   if (!Number.isSafeInteger(count) || count < 1)
     throw new StoreError("corrupt", "the count of a namespace's deletions is no number");
   return count;

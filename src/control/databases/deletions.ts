@@ -4,7 +4,7 @@
  * Always true: a deletion is said by its marker and by the claim of its name, which outlives it; that objects are
  * absent says nothing, as they may have been lost. Must not know: engines, catalogs.
  */
-import { utf8Of } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/bytes.ts";
 import { decodeNameClaim } from "../../format/records/name-claim.ts";
 import { isDatabaseName } from "../../format/core/names.ts";
 import { nameClaimKey, purgeKey } from "../../format/keys/object-keys.ts";
@@ -16,7 +16,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
  */
 export async function wasDeleted(store: ObjectStore, uuid: string): Promise<boolean> {
   const marker = await store.get(purgeKey(uuid));
-  const name = marker && utf8Of(marker.bytes);
+  const name = marker && decodeUtf8(marker.bytes);
   if (name === undefined || !isDatabaseName(name)) return false;
   const stored = await store.get(nameClaimKey(name));
   if (!stored) return false;

@@ -12,7 +12,7 @@
  * data is erased, when a coupon is due, who may ask for one.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
@@ -74,7 +74,7 @@ export class ErasureCoupons {
     assert(status === "begun", "an erasure begins as begun");
     const bytes = encodeCoupon(coupon, world.randomBytes(nonceBytes));
     const startedMs = world.monotonicMs();
-    await surePut(store, erasureMarkerKey(uuid, id), bytesOf(id), { kind: "absent" });
+    await surePut(store, erasureMarkerKey(uuid, id), encodeUtf8(id), { kind: "absent" });
     const outcome = await surePut(store, erasureCouponKey(uuid, id), bytes, { kind: "absent" });
     if (outcome.kind === "lost") throw new ServiceError("already_exists", "there is an erasure of this id");
     // Somebody may have taken the marker for one without a coupon: nobody then would carry the erasure out.
@@ -104,7 +104,7 @@ export class ErasureCoupons {
       const read = await this.#read(uuid, id);
       if (!read) throw new StoreError("corrupt", "the coupon of an erasure is missing");
       const wanted = read.coupon.status === "completed" ? undefined : act(read.coupon);
-      if (!wanted) return this.#settled(read.coupon);
+      if (!wanted) return this.#removeLeftovers(read.coupon);
       const next =
         wanted.status === "completed"
           ? { ...wanted, traces: undefined, blockedBy: undefined, waitingFor: undefined, awaiting: undefined }
@@ -115,7 +115,7 @@ export class ErasureCoupons {
         kind: "version",
         version: read.version,
       });
-      if (outcome.kind === "landed") return this.#settled(next);
+      if (outcome.kind === "landed") return this.#removeLeftovers(next);
     }
     throw new StoreError("unavailable", "a coupon changed too often to be replaced");
   }
@@ -157,7 +157,8 @@ export class ErasureCoupons {
       });
       for (let at = 0; at < markers.length; at += limits.erasureReadsAtOnceMax) {
         const some = markers.slice(at, at + limits.erasureReadsAtOnceMax);
-        for (const coupon of await Promise.all(some.map((marker) => this.#couponOf(marker)))) if (coupon) yield coupon;
+        for (const coupon of await Promise.all(some.map((marker) => this.#findCoupon(marker))))
+          if (coupon) yield coupon;
       }
       if (page.next === undefined) return;
       after = page.next;
@@ -209,7 +210,7 @@ export class ErasureCoupons {
   }
 
   /** The coupon that a marker stands for, or undefined when it stands for none any more. */
-  async #couponOf({ key, modifiedAtMs }: ListedObject): Promise<ErasureCoupon | undefined> {
+  async #findCoupon({ key, modifiedAtMs }: ListedObject): Promise<ErasureCoupon | undefined> {
     const named = parseErasureKey(key);
     const coupon = named ? await this.#readable(named.uuid, named.id) : "rotten";
     if (coupon === "rotten") return undefined;
@@ -220,7 +221,7 @@ export class ErasureCoupons {
       return undefined;
     }
     if (coupon.status !== "completed") return coupon;
-    await this.#settled(coupon);
+    await this.#removeLeftovers(coupon);
     return undefined;
   }
 
@@ -228,7 +229,7 @@ export class ErasureCoupons {
    * The coupon, without a marker when it is complete. Before that goes what a store with versions keeps of the coupon
    * as it was: the key of its traces would tell a guess at the erased data from the truth.
    */
-  async #settled(coupon: ErasureCoupon): Promise<ErasureCoupon> {
+  async #removeLeftovers(coupon: ErasureCoupon): Promise<ErasureCoupon> {
     const { store, log } = this.#options;
     const { uuid, id, status } = coupon;
     if (status !== "completed") return coupon;

@@ -6,7 +6,7 @@
  * too early or for nothing, and costs a look then; what expires in its hour is due at the end of it, so that a look
  * never finds an entry that has nothing to do yet. Must not know: engines, policies, what expires.
  */
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { isDatabaseName } from "../../format/core/names.ts";
@@ -31,11 +31,11 @@ export interface DuePage {
 /** Makes an entry, unless there is one for the same hour. */
 export async function putDue(store: ObjectStore, place: DuePlace, databaseName: string | undefined): Promise<void> {
   try {
-    await store.put(dueKey(place), bytesOf(databaseName ?? ""), { kind: "absent" });
+    await store.put(dueKey(place), encodeUtf8(databaseName ?? ""), { kind: "absent" });
   } catch (error) {
     // It may be there, and it may be put twice.
     if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;
-    await store.put(dueKey(place), bytesOf(databaseName ?? ""), { kind: "absent" });
+    await store.put(dueKey(place), encodeUtf8(databaseName ?? ""), { kind: "absent" });
   }
 }
 
@@ -60,9 +60,9 @@ export async function listDue(
 }
 
 /** The name of the database that the entry is of; undefined when nobody knew it. */
-export async function databaseOfDue(store: ObjectStore, place: DuePlace): Promise<string | undefined> {
+export async function readDueName(store: ObjectStore, place: DuePlace): Promise<string | undefined> {
   const stored = await store.get(dueKey(place));
-  const name = stored && utf8Of(stored.bytes);
+  const name = stored && decodeUtf8(stored.bytes);
   return name !== undefined && isDatabaseName(name) ? name : undefined;
 }
 

@@ -8,7 +8,7 @@
  * Always true: a name decides nothing; several identities may have one, and one that is not known has none. Must not
  * know: which nodes live.
  */
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
@@ -30,7 +30,7 @@ export class NodeNames {
   /** The node of this identity goes by this name from now on. Throws StoreError. */
   async announce(node: string, name: string): Promise<void> {
     const key = nodeNameKey(node, name);
-    await surePut(this.#store, key, bytesOf(name), { kind: "absent" });
+    await surePut(this.#store, key, encodeUtf8(name), { kind: "absent" });
     const { objects } = await this.#store.list(`${nodesPrefix}${node}/`, { limit: limits.nodeNamesListedMax });
     await Promise.all(objects.filter((object) => object.key !== key).map((object) => this.#store.delete(object.key)));
     this.#read = undefined;

@@ -7,7 +7,7 @@
  * are.
  */
 import { limits } from "../../base/limits/limits.ts";
-import { shardAt, shardOf, shardText } from "../../format/core/shards.ts";
+import { shardAt, computeShard, shardText } from "../../format/core/shards.ts";
 import type { ListPage, ObjectStore } from "../../store/port/object-store.ts";
 
 /** The shards that somebody looks after. */
@@ -19,7 +19,7 @@ export interface OwnedShards {
 
 /** Whether what has this name is looked after. */
 export function owns(shards: OwnedShards, name: string): boolean {
-  return shards.has(shardOf(name));
+  return shards.has(computeShard(name));
 }
 
 /**

@@ -22,7 +22,7 @@ import {
   type StoredPolicy,
 } from "../../format/records/policy.ts";
 import {
-  namespaceOfPolicyKey,
+  parseNamespacePolicyKey,
   namespacePolicyKey,
   policyPrefix,
   profilePolicyKey,
@@ -145,7 +145,7 @@ export class Policies {
     const found: { readonly namespace: string; readonly values: PolicyValues }[] = [];
     for (let after: string | undefined; ;) {
       const page = await this.#options.store.list(policyPrefix, { after, limit: limits.storeListMax });
-      for (const namespace of page.objects.flatMap(({ key }) => namespaceOfPolicyKey(key) ?? [])) {
+      for (const namespace of page.objects.flatMap(({ key }) => parseNamespacePolicyKey(key) ?? [])) {
         const values = await this.#readable(namespacePlace(namespace));
         if (values) found.push({ namespace, values });
       }
@@ -250,7 +250,7 @@ export class Policies {
         document,
       };
       const condition: PutCondition = object ? { kind: "version", version: object.version } : { kind: "absent" };
-      if (await this.#settle(place, encodePolicy(next), condition)) {
+      if (await this.#confirmPut(place, encodePolicy(next), condition)) {
         this.#remember(place, values, this.#tick());
         return next;
       }
@@ -272,7 +272,7 @@ export class Policies {
   }
 
   /** Whether the put has landed. */
-  async #settle(place: Place, bytes: Uint8Array, condition: PutCondition): Promise<boolean> {
+  async #confirmPut(place: Place, bytes: Uint8Array, condition: PutCondition): Promise<boolean> {
     try {
       return (await surePut(this.#options.store, place.key, bytes, condition)).kind === "landed";
     } catch (error) {

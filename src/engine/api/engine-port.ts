@@ -99,7 +99,7 @@ export abstract class EnginePort {
   }
 
   /** Closes the database and removes its files from this node; its objects are purged later. */
-  async drop(target: Target, options: CallOptions): Promise<void> {
+  async deleteTarget(target: Target, options: CallOptions): Promise<void> {
     await this.run(target, { kind: "drop" }, options);
   }
 }

@@ -2,17 +2,17 @@
  * From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for
  * the log.
  */
-import { diskFaultOf } from "../../base/disk.ts";
-import { codeOf, refusalOf, StoreError, type RefusalData } from "../../base/faults/errors.ts";
+import { describeDiskFault } from "../../base/disk.ts";
+import { getErrorCode, toRefusalData, StoreError, type RefusalData } from "../../base/faults/errors.ts";
 import { isSliceOver } from "../../sqlite/slices.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer } from "./protocol.ts";
 
 /** The part of an answer that says what went wrong. */
-export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault" | "turnedAway" | "isLong"> {
+export function toFailureAnswer(error: unknown): Pick<EngineAnswer, "refusal" | "fault" | "turnedAway" | "isLong"> {
   if (error instanceof TurnedAway) return { turnedAway: error.reason };
   if (isSliceOver(error)) return { isLong: true };
-  const refusal = refusalOf(error) ?? refusalOfFault(error);
+  const refusal = toRefusalData(error) ?? toFaultRefusal(error);
   if (refusal) return { refusal };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { fault: { message, stack: stack ?? "" } };
@@ -23,7 +23,7 @@ export function needsOperator(error: unknown): error is StoreError {
   return error instanceof StoreError && (error.kind === "corrupt" || error.kind === "misconfigured");
 }
 
-function refusalOfFault(error: unknown): RefusalData | undefined {
+function toFaultRefusal(error: unknown): RefusalData | undefined {
   if (error instanceof StoreError) {
     const { reason } = error;
     // What cannot be read as it was written is never taken for an empty database: an operator must look. Such messages
@@ -37,10 +37,10 @@ function refusalOfFault(error: unknown): RefusalData | undefined {
     const why = reason === undefined ? "" : `: ${reason}`;
     return { code: "unavailable", message: `storage did not answer${why}`, detail: { retryAfterSecs: 1 } };
   }
-  const fault = diskFaultOf(error);
+  const fault = describeDiskFault(error);
   if (fault !== undefined)
     return { code: "unavailable", message: `the node's storage failed: ${fault}`, detail: { retryAfterSecs: 30 } };
-  if (codeOf(error).startsWith("SQLITE_BUSY")) {
+  if (getErrorCode(error).startsWith("SQLITE_BUSY")) {
     return {
       code: "unavailable",
       message: "the database's file is held by another handle for a moment",

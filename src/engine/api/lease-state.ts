@@ -38,12 +38,12 @@ export class LeaseState {
   }
 
   /** This node does not hold the database any more. */
-  letGo(uuid: string): void {
+  releaseDatabase(uuid: string): void {
     this.#leaseEpochs.delete(uuid);
   }
 
   /** The lease epoch under which this node holds the database; undefined when it does not, 0 when nobody else could. */
-  leaseEpochOf(uuid: string): number | undefined {
+  getLeaseEpoch(uuid: string): number | undefined {
     return this.#alone ? 0 : this.#leaseEpochs.get(uuid);
   }
 

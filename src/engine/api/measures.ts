@@ -43,7 +43,7 @@ export interface Backlogs extends Backlog {
 }
 
 /** Adds up what waits; ages are not added, the oldest counts. */
-export function backlogsOf(databases: Iterable<{ readonly backlog: Backlog }>): Backlogs {
+export function sumBacklogs(databases: Iterable<{ readonly backlog: Backlog }>): Backlogs {
   let [count, writes, writesMax, txids, bytes, ms] = [0, 0, 0, 0, 0, 0];
   for (const { backlog } of databases) {
     count++;

@@ -37,7 +37,7 @@ export interface Answer<Value = unknown> {
   readonly durableTxid: number;
 }
 
-export interface Settle {
+export interface Completion {
   done(answer: Omit<Answer, "durableTxid">): void;
   failed(error: unknown, txid: number): void;
 }
@@ -301,7 +301,7 @@ export interface EngineOptions {
 }
 
 /** Which thread owns the database: FNV-1a over its uuid. */
-export function laneOf(uuid: string, lanes: number): number {
+export function computeLane(uuid: string, lanes: number): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < uuid.length; index++) hash = Math.imul(hash ^ uuid.charCodeAt(index), 0x01000193);
   return (hash >>> 0) % lanes;

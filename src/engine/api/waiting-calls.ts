@@ -4,7 +4,7 @@
  * Always true: every call settles once, by its answer, its deadline, or the loss of its thread. Must not know: threads,
  * what is asked.
  */
-import { ServiceError, errorOfRefusal } from "../../base/faults/errors.ts";
+import { ServiceError, toServiceError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer, Work } from "./protocol.ts";
@@ -38,7 +38,7 @@ export class WaitingCalls {
   }
 
   /** What the call asks for; undefined when nobody waits for it any more. */
-  workOf(id: number): Work | undefined {
+  findWork(id: number): Work | undefined {
     return this.#calls.get(id)?.work;
   }
 
@@ -79,11 +79,11 @@ export class WaitingCalls {
 }
 
 /** The value that was answered. Throws what was refused or failed. */
-export function valueOf(answer: EngineAnswer): unknown {
+export function unwrapAnswer(answer: EngineAnswer): unknown {
   if (answer.turnedAway) throw new TurnedAway(answer.turnedAway);
   if (answer.refusal) {
     const { detail } = answer.refusal;
-    throw errorOfRefusal({
+    throw toServiceError({
       ...answer.refusal,
       detail: answer.txid === undefined ? detail : { ...detail, txid: answer.txid },
     });

@@ -11,7 +11,7 @@ import type { BackupProof } from "../../format/records/backup-manifest.ts";
 import { databasePrefix, segmentKey } from "../../format/keys/object-keys.ts";
 import { reportDatabase } from "../rescue/database-report.ts";
 import { Findings } from "../rescue/findings.ts";
-import { inventoryOf, type DatabaseInventory } from "../rescue/inventory.ts";
+import { takeInventory, type DatabaseInventory } from "../rescue/inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
 
@@ -47,7 +47,7 @@ export async function proveCopy(
   const rotten: string[] = [];
   let [read, restored] = [0, 0];
   for (const uuid of present.keys()) {
-    const inventory = await inventoryOf(parts.source(uuid), depth === "restore");
+    const inventory = await takeInventory(parts.source(uuid), depth === "restore");
     read += inventory.proven;
     reportDatabase(findings, inventory, { uuid });
     for (const [key, { kind }] of inventory.faults) if (kind !== "missing") rotten.push(databasePrefix(uuid) + key);

@@ -10,7 +10,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
-import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
+import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";
 import { backupManifestKey } from "../../format/keys/object-keys.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { readManifest, removeRotten, replaceManifest, type StandingManifest } from "./backup.ts";
@@ -63,7 +63,7 @@ export async function restoreAll(
       "the backup was not completed: complete it, or restore what there is with --force",
     );
   const standing = await begin(parts, fromName);
-  const copy = new StoreCopy({ from, to, press, notice, withSigningKey: true, manifestFor: successorOf });
+  const copy = new StoreCopy({ from, to, press, notice, withSigningKey: true, manifestFor: buildSuccessor });
   await copy.run(undefined);
   notice(`copied; proving what is there (--verify ${verify})`);
   const proven = await proveCopy({ ...proof, world }, copy.present, verify);
@@ -74,13 +74,13 @@ export async function restoreAll(
 }
 
 /** The manifest that follows the backup's: the same state. It is the same bytes however often it is asked for. */
-function successorOf(manifest: Manifest, bytes: Uint8Array): Uint8Array {
-  const prevHash = hashOf(bytes);
+function buildSuccessor(manifest: Manifest, bytes: Uint8Array): Uint8Array {
+  const prevHash = computeSha256(bytes);
   return encodeManifest({
     ...manifest,
     seq: manifest.seq + 1,
     prevHash,
-    nonce: hashOf(prevHash).subarray(0, nonceBytes),
+    nonce: computeSha256(prevHash).subarray(0, nonceBytes),
     node: restorer,
     reservedTo: Math.max(manifest.reservedTo, manifest.txid) + limits.txidsSkipped,
   });

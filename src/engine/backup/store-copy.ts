@@ -6,7 +6,7 @@
  * store does not have goes from the other. Always true: nothing in the first store changes; a second run goes on where
  * the first one ended. Must not know: what a backup says of itself, command lines.
  */
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
@@ -18,7 +18,7 @@ import { duePrefix } from "../../format/keys/expiry-keys.ts";
 import { copyPrefix, nodesPrefix } from "../../format/keys/node-keys.ts";
 import {
   backupManifestKey,
-  databaseNameOfClaimKey,
+  parseNameClaimKey,
   deletionCountPrefix,
   databasePrefix,
   databasesPrefix,
@@ -124,20 +124,20 @@ export class StoreCopy {
     if (names === undefined) return this.#runAll();
     await this.#format();
     for (const name of names) {
-      const claim = await this.#claimOf(nameClaimKey(name));
+      const claim = await this.#readClaim(nameClaimKey(name));
       if (!claim || claim.value.deletedAtMs !== undefined)
         throw new StoreError("misconfigured", `there is no database ${name}`);
       await this.#erasures(erasureCouponPrefix(claim.value.uuid));
       await this.#named(name);
     }
-    await this.#settleErasures();
+    await this.#copyErasureMarkers();
     await this.#keys();
   }
 
   async #runAll(): Promise<void> {
     await this.#format();
     await this.#erasures("erasures/");
-    await this.#settleErasures();
+    await this.#copyErasureMarkers();
     await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), limits.backupDatabasesAtOnceMax, (pair) =>
       this.#name(pair),
     );
@@ -155,7 +155,7 @@ export class StoreCopy {
   }
 
   async #name({ key, from }: Pairing): Promise<void> {
-    const name = databaseNameOfClaimKey(key);
+    const name = parseNameClaimKey(key);
     // A claim is never removed: one that only the other store has is of another fleet, or the source was put back.
     if (from === undefined) return this.#parts.to.delete(key);
     if (name === undefined) return void this.counts.foreign++;
@@ -167,7 +167,7 @@ export class StoreCopy {
     const key = nameClaimKey(name);
     let before: Uint8Array | undefined;
     for (let round = 0; round < limits.backupRoundsMax; round++) {
-      const claim = await this.#claimOf(key);
+      const claim = await this.#readClaim(key);
       if (!claim) return;
       const { uuid, deletedAtMs } = claim.value;
       if (deletedAtMs !== undefined) return void (await putSame(this.#parts.to, key, claim.bytes));
@@ -179,12 +179,12 @@ export class StoreCopy {
     }
   }
 
-  async #claimOf(key: string): Promise<{ readonly value: NameClaim; readonly bytes: Uint8Array } | undefined> {
+  async #readClaim(key: string): Promise<{ readonly value: NameClaim; readonly bytes: Uint8Array } | undefined> {
     const looked = await lookAt(this.#parts.from, key, decodeNameClaim);
     if (looked.kind === "sound") return looked;
     // Its database is copied as one without a name, and the claim that the other store has stays.
     if (looked.kind === "unreadable")
-      this.leftOut.push({ uuid: undefined, name: databaseNameOfClaimKey(key), why: looked.why });
+      this.leftOut.push({ uuid: undefined, name: parseNameClaimKey(key), why: looked.why });
     return undefined;
   }
 
@@ -228,7 +228,7 @@ export class StoreCopy {
    * A marker for each coupon in the other store that is not completed, and for no other: without it nobody carries the
    * erasure on.
    */
-  async #settleErasures(): Promise<void> {
+  async #copyErasureMarkers(): Promise<void> {
     const { to } = this.#parts;
     const open = new Set<string>();
     for await (const { key } of listed(to, "erasures/")) {
@@ -236,7 +236,7 @@ export class StoreCopy {
       const stored = named && (await to.get(key));
       if (!named || !stored || isCompleted(stored.bytes)) continue;
       open.add(erasureMarkerKey(named.uuid, named.id));
-      await putSame(to, erasureMarkerKey(named.uuid, named.id), bytesOf(named.id));
+      await putSame(to, erasureMarkerKey(named.uuid, named.id), encodeUtf8(named.id));
     }
     for await (const { key } of listed(to, erasingPrefix)) if (!open.has(key)) await to.delete(key);
   }

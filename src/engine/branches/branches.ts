@@ -20,13 +20,13 @@ import type { NamedCheckpoint } from "../../format/history/refs.ts";
 import { putImmutable } from "../../store/port/sure-put.ts";
 import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";
 import { bareMain, isWritten, type Catalogs } from "../history/catalogs.ts";
-import { changeHistory, historyOf, refuseCheckpoint } from "../history/histories.ts";
-import { forkedManifest, isRestorable, planOf, referenced, type Plan } from "../history/timelines.ts";
+import { changeHistory, readHistory, refuseCheckpoint } from "../history/histories.ts";
+import { forkedManifest, isRestorable, findRestorePlan, referenced, type Plan } from "../history/timelines.ts";
 import { lostCatalog, lostManifest } from "../api/lost.ts";
 import { fenceWriter } from "./fence-writer.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { BranchRecord, BranchResults } from "../api/protocol.ts";
-import { pointOf } from "../segments/restore.ts";
+import { readStatePoint } from "../segments/restore.ts";
 import { withUploads } from "../history/uploads.ts";
 
 export interface BranchParts {
@@ -54,7 +54,7 @@ export function planTo(
   const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
   if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
   const plan = isRestorable(manifest, history, txid, parts.world.nowMs() - parts.pitrMs(manifest.uuid))
-    ? planOf(manifest, history, txid)
+    ? findRestorePlan(manifest, history, txid)
     : undefined;
   if (plan) return plan;
   throw new ServiceError(
@@ -105,8 +105,8 @@ export class Branches {
       // Whoever forks has claimed the parent, which made the catalog.
       if (!isWritten(catalog)) throw lostCatalog(uuid);
       const manifest = (await this.#readManifest(uuid, branchId)).now;
-      const history = await historyOf(this.#parts.source(uuid).store, manifest);
-      const child = await this.#childOf(manifest, history, at);
+      const history = await readHistory(this.#parts.source(uuid).store, manifest);
+      const child = await this.#buildChild(manifest, history, at);
       const nowMs = world.nowMs();
       const ttlAtMs = ttlSecs === undefined ? undefined : nowMs + ttlSecs * 1_000;
       const branch: CatalogBranch = {
@@ -124,16 +124,16 @@ export class Branches {
     });
   }
 
-  async #childOf(manifest: Manifest, history: History, at: string | undefined): Promise<Manifest> {
+  async #buildChild(manifest: Manifest, history: History, at: string | undefined): Promise<Manifest> {
     const { world, nodeId } = this.#parts;
     const source = this.#parts.source(manifest.uuid);
     const plan =
-      at === undefined ? planOf(manifest, history, manifest.txid) : planTo(this.#parts, manifest, history, at);
+      at === undefined ? findRestorePlan(manifest, history, manifest.txid) : planTo(this.#parts, manifest, history, at);
     if (!plan) throw new ServiceError("not_found", "the branch has no state to fork yet");
     const point =
       plan.txid === manifest.txid
         ? { committedAtMs: manifest.committedAtMs, pages: manifest.pages }
-        : await pointOf(source, manifest, plan);
+        : await readStatePoint(source, manifest, plan);
     const own = { branchId: world.ulid(), nonce: world.randomBytes(16), node: nodeId, ...point };
     const child = await forkedManifest(manifest, history, plan.txid, own, source.press);
     if (!child) throw new ServiceError("not_found", `transaction ${plan.txid} cannot be restored`);
@@ -282,12 +282,12 @@ export class Branches {
 
   /** The named states of the branch, oldest first. */
   async names(manifest: ManifestWriter): Promise<BranchResults["checkpoints"]> {
-    const { checkpoints } = await historyOf(this.#parts.source(manifest.now.uuid).store, manifest.now);
+    const { checkpoints } = await readHistory(this.#parts.source(manifest.now.uuid).store, manifest.now);
     return { checkpoints: [...checkpoints].sort((a, b) => a.txid - b.txid || a.createdAtMs - b.createdAtMs) };
   }
 
   /** Takes a name back. Throws not_found. */
-  async forget(manifest: ManifestWriter, name: string): Promise<void> {
+  async deleteCheckpoint(manifest: ManifestWriter, name: string): Promise<void> {
     let found = false;
     await this.#changeHistory(manifest, (_, history) => {
       const checkpoints = history.checkpoints.filter((checkpoint) => checkpoint.name !== name);

@@ -24,8 +24,8 @@ import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { removeFile } from "../local/files.ts";
 import { planTo, type BranchParts } from "./branches.ts";
-import { changeHistory, historyOf, withTimeline } from "../history/histories.ts";
-import { planOf, reaching, rewound, type Plan } from "../history/timelines.ts";
+import { changeHistory, readHistory, withTimeline } from "../history/histories.ts";
+import { findRestorePlan, reaching, rewound, type Plan } from "../history/timelines.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialise } from "../segments/restore.ts";
 import { Uploads } from "../history/uploads.ts";
@@ -55,11 +55,11 @@ export async function rewindBranch(
   const source = parts.source(uuid);
   const uploads = new Uploads(manifest);
   // A refusal comes before anything is changed.
-  const { txid: toTxid } = planTo(parts, manifest.now, await historyOf(source.store, manifest.now), to);
+  const { txid: toTxid } = planTo(parts, manifest.now, await readHistory(source.store, manifest.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
     await spillTail(uploads, source);
-    const plan = presentPlan(manifest.now, await historyOf(source.store, manifest.now), toTxid);
+    const plan = presentPlan(manifest.now, await readHistory(source.store, manifest.now), toTxid);
     // And one for the rewind itself. Timelines are packed long before they are so long, but for some that an older
     // build has left.
     if (plan.images.length + plan.deltas.length >= limits.timelineRefsMax) {
@@ -136,7 +136,7 @@ async function publish(
 }
 
 function presentPlan(manifest: Manifest, history: History, txid: number): Plan {
-  const plan = planOf(manifest, history, txid);
+  const plan = findRestorePlan(manifest, history, txid);
   if (plan) return plan;
   throw new ServiceError("not_found", `transaction ${txid} has left the history meanwhile`);
 }

@@ -47,7 +47,7 @@ export interface UploadedImages {
 
 /**
  * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object,
- * or as many as make `imageRefsMax` objects: a timeline must name them all, and have room for what follows. `idOf`
+ * or as many as make `imageRefsMax` objects: a timeline must name them all, and have room for what follows. `makeId`
  * gives the objects' ids. Holds the compressed bytes of one object.
  */
 export async function uploadImages(
@@ -55,9 +55,9 @@ export async function uploadImages(
   path: string,
   point: ImagePoint,
   branchId: string,
-  idOf: () => string,
+  makeId: () => string,
 ): Promise<UploadedImages> {
-  const maker = makerOf(source);
+  const maker = pickMaker(source);
   const pages = statSync(path).size / pageBytes;
   assert(Number.isInteger(pages) && pages > 0, "a database is whole pages");
   const refs: SegmentRef[] = [];
@@ -66,7 +66,7 @@ export async function uploadImages(
     const to = Math.min(from + step - 1, pages);
     // Behind the lock page there may be nothing.
     if (from === lockPage && to === lockPage) continue;
-    const id = idOf();
+    const id = makeId();
     const epoch = parsePoolId(id)?.epoch;
     assert(epoch !== undefined, "an id says which epoch it is of");
     const made = await maker.image({ ...point, path, from, to, pages, uuid: source.uuid, branchId, epoch });
@@ -98,16 +98,16 @@ export async function writeImages(
   plan: Plan,
   scratchDirectory: string,
   branchId: string,
-  idOf: () => string,
+  makeId: () => string,
 ): Promise<UploadedImages> {
-  const path = scratchFile(scratchDirectory, `image-${idOf()}.db`);
-  const maker = makerOf(source);
+  const path = scratchFile(scratchDirectory, `image-${makeId()}.db`);
+  const maker = pickMaker(source);
   try {
     const { pages } = await materialiseBy(maker, source, plan, path);
     const state = await maker.state(path, pages * pageBytes <= limits.checkedImageBytesMax);
     if (state.txid !== plan.txid)
       throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
-    return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, idOf);
+    return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, makeId);
   } finally {
     // On the thread that made it: to free what a large file has on the disk takes tens of milliseconds.
     await maker.remove(path);
@@ -115,6 +115,6 @@ export async function writeImages(
 }
 
 /** What makes the segments of a database that come from there. */
-function makerOf({ maker, press, disk }: PageSource): SegmentMaker {
+function pickMaker({ maker, press, disk }: PageSource): SegmentMaker {
   return maker ?? inlineMaker(press, disk);
 }

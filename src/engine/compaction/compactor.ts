@@ -7,7 +7,7 @@
  * itself, ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
  */
 import { BackOff } from "../../base/back-off.ts";
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -19,7 +19,7 @@ import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { BranchParts } from "../branches/branches.ts";
 import { changeHistory, withTimeline } from "../history/histories.ts";
 import { isLong, packDue, packed, rebaseDue, type PackRange } from "./timeline-length.ts";
-import { planOf, rebased, trimmed, type Plan } from "../history/timelines.ts";
+import { findRestorePlan, rebased, trimmed, type Plan } from "../history/timelines.ts";
 import { pack, writeImages } from "./compaction.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads } from "../history/uploads.ts";
@@ -84,7 +84,7 @@ export class Compactor {
   /** Begins what is due for the branch: when it was opened, claimed or has published, and when a job of it is over. */
   consider(manifest: ManifestWriter): void {
     if (this.#closing || !this.#mayChange(manifest)) return;
-    const care = this.#careOf(manifest);
+    const care = this.#getCare(manifest);
     if (isLong(manifest.now) || care.keptBy > 0) this.#owed.add(manifest);
     if (care.keptBy > 0) return;
     this.#considerJob(
@@ -115,7 +115,7 @@ export class Compactor {
   /** Lets go of the timelines that neither the window nor a checkpoint needs. */
   trim(manifest: ManifestWriter): void {
     if (this.#closing || manifest.fenced || manifest.now.history === undefined) return;
-    const care = this.#careOf(manifest);
+    const care = this.#getCare(manifest);
     if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(manifest, care, "trim", () => this.#trim(manifest));
   }
 
@@ -123,7 +123,7 @@ export class Compactor {
    * Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image.
    */
   async exclusively<Value>(manifests: readonly ManifestWriter[], act: () => Promise<Value>): Promise<Value> {
-    const cares = manifests.map((manifest) => this.#careOf(manifest));
+    const cares = manifests.map((manifest) => this.#getCare(manifest));
     const running = (): Promise<void>[] => cares.flatMap((care) => [...care.running.values()]);
     for (const care of cares) care.keptBy++;
     try {
@@ -154,7 +154,7 @@ export class Compactor {
       await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.compactorStopMs)]);
   }
 
-  #careOf(manifest: ManifestWriter): Care {
+  #getCare(manifest: ManifestWriter): Care {
     const known = this.#cares.get(manifest);
     if (known) return known;
     const backOff = (): BackOff =>
@@ -228,7 +228,7 @@ export class Compactor {
       return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
     }
     const isOurs = error instanceof ServiceError || (error instanceof StoreError && error.kind === "corrupt");
-    const what = isOurs ? error.message : codeOf(error);
+    const what = isOurs ? error.message : getErrorCode(error);
     if (job !== "trim") {
       if (care.backOff[job].failed()) notice(`${words[job].failed}: ${what}; trying again`, uuid);
     } else if (!(error instanceof StoreError) || error.kind === "corrupt") {
@@ -254,7 +254,7 @@ export class Compactor {
    */
   #rebasePlan(manifest: ManifestWriter): Plan | undefined {
     const txid = rebaseDue(manifest.now);
-    const plan = txid === undefined ? undefined : planOf(manifest.now, undefined, txid);
+    const plan = txid === undefined ? undefined : findRestorePlan(manifest.now, undefined, txid);
     return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#isRotten(id)) ? undefined : plan;
   }
 

@@ -51,7 +51,7 @@ export function isLong(
   { refs }: Manifest,
   { timelineDeltasSoft, timelineRefsPressing }: TimelineBounds = limits,
 ): boolean {
-  return refs.length >= timelineRefsPressing || deltasOf(refs) >= timelineDeltasSoft;
+  return refs.length >= timelineRefsPressing || countDeltas(refs) >= timelineDeltasSoft;
 }
 
 /**
@@ -66,12 +66,12 @@ export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
   );
 }
 
-function deltasOf(refs: readonly SegmentRef[]): number {
+function countDeltas(refs: readonly SegmentRef[]): number {
   return refs.reduce((count, { kind }) => (kind === "delta" ? count + 1 : count), 0);
 }
 
 /** Which size an object counts as; the number of sizes if it is full. */
-function tierOf(ref: SegmentRef): number {
+function computeTier(ref: SegmentRef): number {
   const tier = limits.packTierBytes.findIndex((bytes) => ref.bytes < bytes);
   return tier < 0 ? limits.packTierBytes.length : tier;
 }
@@ -88,13 +88,13 @@ function dueBySize(
     ref.kind === "delta" &&
     !ref.cut &&
     ref.lastTxid > baseTxid &&
-    tierOf(ref) <= tier &&
+    computeTier(ref) <= tier &&
     parsePoolId(ref.id)?.branchId === branchId &&
     !isRotten(ref.id);
   for (const tier of limits.packTierBytes.keys()) {
     let from = refs.length;
     let ofTier = 0;
-    for (; from > 0 && mayPack(refs[from - 1]!, tier); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
+    for (; from > 0 && mayPack(refs[from - 1]!, tier); from--) if (computeTier(refs[from - 1]!) === tier) ofTier++;
     if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
     let to = from;
     for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax;) to++;
@@ -115,7 +115,7 @@ function dueByLength(
   const { refs } = manifest;
   const isPressing = refs.length >= bounds.timelineRefsPressing;
   const mayPack = (ref: SegmentRef): boolean =>
-    ref.kind === "delta" && (isPressing || tierOf(ref) < limits.packTierBytes.length) && !isRotten(ref.id);
+    ref.kind === "delta" && (isPressing || computeTier(ref) < limits.packTierBytes.length) && !isRotten(ref.id);
   let best: PackRange | undefined;
   let from = 0;
   let bytes = 0;
@@ -159,10 +159,10 @@ export function packed(
 export function rebaseDue(manifest: Manifest): number | undefined {
   const deltas = manifest.refs.filter(({ kind }) => kind === "delta");
   const images = manifest.refs.filter(({ kind }) => kind === "image");
-  const rawBytes = sumOf(deltas, "rawBytes");
+  const rawBytes = sumRefs(deltas, "rawBytes");
   const databaseBytes = manifest.pages * pageBytes;
   const isWorthIt =
-    sumOf(deltas, "bytes") >= sumOf(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
+    sumRefs(deltas, "bytes") >= sumRefs(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
   const due =
     (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) ||
     manifest.refs.length > limits.timelineRefsPressing;
@@ -170,6 +170,6 @@ export function rebaseDue(manifest: Manifest): number | undefined {
   return due && newest !== undefined && newest.lastTxid >= manifest.fromTxid ? newest.lastTxid : undefined;
 }
 
-function sumOf(refs: readonly SegmentRef[], what: "bytes" | "rawBytes"): number {
+function sumRefs(refs: readonly SegmentRef[], what: "bytes" | "rawBytes"): number {
   return refs.reduce((sum, ref) => sum + ref[what], 0);
 }

@@ -7,7 +7,7 @@ import type { VectorCache } from "../../model/index/vector-index.ts";
 import type { Disk } from "../../base/disk.ts";
 import type { Slices } from "../../sqlite/slices.ts";
 import type { Opened } from "../opening/opened-file.ts";
-import type { Settle } from "../api/protocol.ts";
+import type { Completion } from "../api/protocol.ts";
 import type { SqlWriter, TicketedSql } from "../sql/sql-write.ts";
 import type { WritePermissionOptions } from "./write-permission.ts";
 
@@ -24,7 +24,7 @@ export interface WriteItem {
   readonly deadlineMs: number;
   /** Answered only when object storage covers it. */
   readonly durable: boolean;
-  readonly settle: Settle;
+  readonly completion: Completion;
 }
 
 /** What a database tells whoever holds it. */

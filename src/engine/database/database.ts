@@ -9,7 +9,7 @@
  * threads, wires, other branches.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { Signal } from "../../base/signal.ts";
 import type { World } from "../../base/world.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../model/commands.ts";
@@ -23,9 +23,9 @@ import { TurnedAway } from "../api/engine-port.ts";
 import { HandleState } from "./handle-state.ts";
 import { WalCheckpointer } from "./wal-checkpointer.ts";
 import { LogSync } from "./log-sync.ts";
-import { LogUpkeep } from "./wal-checkpoint-policy.ts";
+import { WalCheckpointPolicy } from "./wal-checkpoint-policy.ts";
 import type { Opened } from "../opening/opened-file.ts";
-import type { Settle } from "../api/protocol.ts";
+import type { Completion } from "../api/protocol.ts";
 import { closed, refusalBy, storageFailed } from "./refusals.ts";
 import { Transactions } from "./transactions.ts";
 import { WriteQueue } from "./write-queue.ts";
@@ -41,13 +41,13 @@ export class Database {
   readonly #writes: WriteQueue;
   readonly #sync: LogSync;
   readonly #log: WalCheckpointer;
-  readonly #compactor: LogUpkeep;
+  readonly #walCheckpoints: WalCheckpointPolicy;
   readonly #writer: WritePermission;
   readonly #expiresAtMs: number;
   readonly #isDeleted: () => boolean;
   readonly #answers: ReplyGate;
   readonly #transactions: Transactions;
-  /** Raised when `idle`, `settled`, `poisoned` or `inUse` may have changed. */
+  /** Raised when `idle`, `isDrained`, `poisoned` or `inUse` may have changed. */
   readonly rested = new Signal();
   #pins = 0;
   lastUsedMs: number;
@@ -82,14 +82,14 @@ export class Database {
       largePermits: options.largeSyncs,
       committedTxid: () => state.committedTxid,
       synced: (txid) => this.#onSynced(txid),
-      failed: (error) => this.giveUp(error),
+      failed: (error) => this.failHandle(error),
       ended: this.mayRest,
     });
     this.#answers = new ReplyGate(state.synced, writer, () => this.prove(), this.mayRest);
     this.lastUsedMs = world.monotonicMs();
     this.#transactions = new Transactions({ ...options, writer, log: this.#log });
     this.#writes = this.#openWrites(options);
-    this.#compactor = new LogUpkeep({
+    this.#walCheckpoints = new WalCheckpointPolicy({
       state,
       log: this.#log,
       world,
@@ -114,15 +114,12 @@ export class Database {
       isSyncing: () => this.#sync.running,
       claim: () => this.#claim(),
       note: (items) => this.#note(items),
-      foldIfDue: () => this.#compactor.foldIfDue(),
+      checkpointWalIfDue: () => this.#walCheckpoints.checkpointWalIfDue(),
       rested: this.mayRest,
     });
   }
 
-  /**
-   * What a crash has left in the log is shipped if the manifest lacks it, and synced before anybody is answered from
-   * it.
-   */
+  /** What a crash has left in the log is shipped if need be, and synced before anything is answered from it. */
   #recover(): void {
     const { committedTxid, opened } = this.#state;
     if (committedTxid > opened.manifest.now.txid) {
@@ -143,8 +140,8 @@ export class Database {
   }
 
   /** Why an answer cannot be from a state that the caller says it has seen; undefined when it can. */
-  refusalOfMinTxid(minTxid: number): ServiceError | undefined {
-    return this.#writer.refusalOfMinTxid(minTxid, this.#state.committedTxid, this.safeTxid);
+  findMinTxidRefusal(minTxid: number): ServiceError | undefined {
+    return this.#writer.findMinTxidRefusal(minTxid, this.#state.committedTxid, this.safeTxid);
   }
 
   get opened(): Opened {
@@ -172,8 +169,8 @@ export class Database {
   }
 
   /** Whether object storage covers everything that was committed. */
-  get settled(): boolean {
-    return this.#state.settled;
+  get isDrained(): boolean {
+    return this.#state.isDrained;
   }
 
   /** What waits for its turn, and for object storage. */
@@ -207,31 +204,30 @@ export class Database {
    * Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that
    * no other node has a newer state.
    */
-  read(command: ReadKind, input: unknown, settle: Settle, isPrimary = false): void {
+  read(command: ReadKind, input: unknown, completion: Completion, isPrimary = false): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
     const full = this.#answers.whyFull(isPrimary && !this.#writer.isSole);
-    if (full !== undefined) return settle.failed(this.#writes.overloaded(full), this.safeTxid);
+    if (full !== undefined) return completion.failed(this.#writes.overloaded(full), this.safeTxid);
     const { read, seenTxid } = this.#writes.runsElsewhere
       ? this.#transactions.readSeeing(command, input)
       : { read: this.#transactions.readNow(command, input), seenTxid: txid };
-    if (read.kind === "failed" && isSliceOver(read.error)) return settle.failed(read.error, seenTxid);
+    if (read.kind === "failed" && isSliceOver(read.error)) return completion.failed(read.error, seenTxid);
     const answer = (): void =>
-      read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid);
-    this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
+      read.kind === "done"
+        ? completion.done({ value: read.result, txid: seenTxid })
+        : completion.failed(read.error, seenTxid);
+    this.#answers.afterRead(seenTxid, isPrimary, answer, completion);
   }
 
-  /**
-   * Looks at the newest committed state for a chore of the node, which nobody is told of: that is no use of the
-   * database.
-   */
+  /** Looks at the newest committed state for the node itself: that is no use of the database. */
   look<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>): ReadOutput<Kind> {
     return runRead(command, this.#transactions.view(), input) as ReadOutput<Kind>;
   }
 
   /** Makes object storage cover everything soon. */
   hurry(): void {
-    if (!this.settled) this.#writer.shipper.hurry(this.#state.committedTxid);
+    if (!this.isDrained) this.#writer.shipper.hurry(this.#state.committedTxid);
   }
 
   /** Claims the branch for a commit that is made outside of the queue, and gives that commit's place. */
@@ -244,15 +240,15 @@ export class Database {
   }
 
   /** Settles once object storage covers everything that is committed now. */
-  sync(settle: Settle): void {
+  sync(completion: Completion): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
-    const done = (): void => settle.done({ value: undefined, txid });
+    const done = (): void => completion.done({ value: undefined, txid });
     // A branch that nobody has written has no manifest: its claim is what makes it exist in object storage.
     // What another node may hold that has taken the database, only its writer can say.
     if (this.#state.opened.manifest.exists)
-      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
-    this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
+      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, completion), completion);
+    this.#claim().then(done, (error: unknown) => completion.failed(error, this.safeTxid));
   }
 
   /** Keeps the handle open while another process reads the file. Gives what a command would see now. */
@@ -269,11 +265,11 @@ export class Database {
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();
     try {
-      await this.#compactor.scrub(deadlineMs);
+      await this.#walCheckpoints.scrub(deadlineMs);
       await this.#vectors.forgotten();
     } catch (error) {
       if (error instanceof ServiceError) throw error;
-      this.giveUp(error);
+      this.failHandle(error);
       throw storageFailed();
     } finally {
       this.#pins--;
@@ -282,11 +278,16 @@ export class Database {
   }
 
   /** Ends a pin and answers as a read of what the reader saw. */
-  unpin(seenTxid: number, settle: Settle, isPrimary = false): void {
+  unpin(seenTxid: number, completion: Completion, isPrimary = false): void {
     assert(this.#pins > 0, "a pin ends once");
     this.#pins--;
     this.lastUsedMs = this.#world.monotonicMs();
-    this.#answers.afterRead(seenTxid, isPrimary, () => settle.done({ value: undefined, txid: seenTxid }), settle);
+    this.#answers.afterRead(
+      seenTxid,
+      isPrimary,
+      () => completion.done({ value: undefined, txid: seenTxid }),
+      completion,
+    );
     this.mayRest();
   }
 
@@ -301,15 +302,15 @@ export class Database {
     this.#transactions.close();
     this.#writer.shipperOrNone?.close(closed());
     this.#state.opened.log.close();
-    if (!this.settled) return this.#wal.closeKeeping(this.#state.opened.connection);
-    this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${codeOf(error)})`));
+    if (!this.isDrained) return this.#wal.closeKeeping(this.#state.opened.connection);
+    this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${getErrorCode(error)})`));
   }
 
   /**
    * Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody
    * reads or syncs.
    */
-  abandon(): void {
+  closeFailed(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     this.#writes.refuse();
     this.#transactions.close();
@@ -329,7 +330,7 @@ export class Database {
     } catch (error) {
       if (!(error instanceof Fenced)) throw error;
       // The manifest has moved since it was read: what this handle holds is old, and nothing was committed on it.
-      this.giveUp(error);
+      this.failHandle(error);
       throw refusalBy(error, this.#writer.isShared);
     } finally {
       this.mayRest();
@@ -342,7 +343,7 @@ export class Database {
     try {
       await this.#state.opened.manifest.prove();
     } catch (error) {
-      if (error instanceof Fenced) this.giveUp(error);
+      if (error instanceof Fenced) this.failHandle(error);
       throw error;
     }
   }
@@ -351,7 +352,7 @@ export class Database {
   shippingMoved(): void {
     this.mayRest();
     if (this.#state.poisoned) return;
-    this.#compactor.shippingMoved();
+    this.#walCheckpoints.shippingMoved();
     this.#writes.wake();
   }
 
@@ -386,8 +387,8 @@ export class Database {
   }
 
   /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
-  giveUp(error: unknown): void {
-    this.#state.giveUp(error);
+  failHandle(error: unknown): void {
+    this.#state.failHandle(error);
   }
 
   /** Something has ended that may have kept the handle from being idle, covered or closed. */

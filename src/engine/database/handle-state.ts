@@ -51,7 +51,7 @@ export class HandleState {
   }
 
   /** Whether object storage covers everything that was committed. */
-  get settled(): boolean {
+  get isDrained(): boolean {
     return this.writer.covers(this.#committedTxid);
   }
 
@@ -76,7 +76,7 @@ export class HandleState {
   }
 
   /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
-  giveUp(error: unknown): void {
+  failHandle(error: unknown): void {
     if (this.#poison) return;
     this.#poison = { error };
     this.#synced.fail(lossBy(error));
@@ -88,7 +88,7 @@ export class HandleState {
     try {
       act();
     } catch (error) {
-      this.giveUp(error);
+      this.failHandle(error);
     }
   }
 }

@@ -9,7 +9,7 @@
  */
 import { limits } from "../../base/limits/limits.ts";
 import type { Watermark } from "../../base/collections/watermark.ts";
-import type { Settle } from "../api/protocol.ts";
+import type { Completion } from "../api/protocol.ts";
 import type { WritePermission } from "./write-permission.ts";
 
 export class ReplyGate {
@@ -49,41 +49,41 @@ export class ReplyGate {
   }
 
   /** Calls `act` once the state is on disk, at once when it already is. */
-  afterSync(txid: number, act: () => void, settle: Settle): void {
+  afterSync(txid: number, act: () => void, completion: Completion): void {
     if (this.#synced.reached(txid)) return act();
     this.#unsynced++;
-    this.#park(this.#synced.wait(txid), () => this.#unsynced--, act, settle);
+    this.#park(this.#synced.wait(txid), () => this.#unsynced--, act, completion);
   }
 
   /** Calls `act` once object storage covers the state, which is on disk before that. */
-  afterShip(txid: number, act: () => void, settle: Settle): void {
-    if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);
+  afterShip(txid: number, act: () => void, completion: Completion): void {
+    if (this.#writer.covers(txid)) return this.afterSync(txid, act, completion);
     const { shipper } = this.#writer;
     shipper.hurry(txid);
     this.#unshipped++;
-    this.#park(shipper.shipped.wait(txid), () => this.#unshipped--, act, settle);
+    this.#park(shipper.shipped.wait(txid), () => this.#unshipped--, act, completion);
   }
 
   /** Calls `act` once the state is on disk and surely the branch's newest: what only its writer can say. */
-  asWriter(txid: number, act: () => void, settle: Settle): void {
+  asWriter(txid: number, act: () => void, completion: Completion): void {
     // Asked anew after the wait: the process, or the machine, may have been stopped meanwhile.
     const certain = (): void => {
       if (this.#writer.isSole) return act();
       // The manifest that lands is the proof.
-      if (!this.#writer.covers(txid)) return this.afterShip(txid, act, settle);
+      if (!this.#writer.covers(txid)) return this.afterShip(txid, act, completion);
       this.#unshipped++;
-      this.#park(this.#prove(), () => this.#unshipped--, act, settle);
+      this.#park(this.#prove(), () => this.#unshipped--, act, completion);
     };
-    this.afterSync(txid, certain, settle);
+    this.afterSync(txid, certain, completion);
   }
 
   /** Calls `act` once a state that was read is on disk, a `primary` read's as the writer's. */
-  afterRead(txid: number, isPrimary: boolean, act: () => void, settle: Settle): void {
-    if (isPrimary) this.asWriter(txid, act, settle);
-    else this.afterSync(txid, act, settle);
+  afterRead(txid: number, isPrimary: boolean, act: () => void, completion: Completion): void {
+    if (isPrimary) this.asWriter(txid, act, completion);
+    else this.afterSync(txid, act, completion);
   }
 
-  #park(reached: Promise<void>, leave: () => void, act: () => void, settle: Settle): void {
+  #park(reached: Promise<void>, leave: () => void, act: () => void, completion: Completion): void {
     reached.then(
       () => {
         leave();
@@ -93,7 +93,7 @@ export class ReplyGate {
       (error: unknown) => {
         leave();
         this.#left();
-        settle.failed(error, Math.max(0, this.#synced.level));
+        completion.failed(error, Math.max(0, this.#synced.level));
       },
     );
   }

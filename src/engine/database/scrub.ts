@@ -13,7 +13,7 @@ import type { WalCheckpointer } from "./wal-checkpointer.ts";
 /** The open database whose files these are. */
 export interface Scrubbed {
   /** Whether object storage covers everything that was committed. */
-  readonly settled: () => boolean;
+  readonly isDrained: () => boolean;
   /** Makes it so soon. */
   readonly ship: () => void;
   /** Lets writers go on, if they may. */
@@ -69,18 +69,18 @@ export class Scrub {
 
   /** Object storage has come to cover more: this may be the moment. */
   moved(): void {
-    if (!this.#wanted || !this.#database.settled() || this.#world.monotonicMs() < this.#nextTryMs) return;
-    this.#wanted = !this.#log.purge();
+    if (!this.#wanted || !this.#database.isDrained() || this.#world.monotonicMs() < this.#nextTryMs) return;
+    this.#wanted = !this.#log.checkpointAndEvict();
     this.#nextTryMs = this.#world.monotonicMs() + this.#pauseMs;
     this.#pauseMs = Math.min(2 * this.#pauseMs, limits.checkpointRetryMs);
   }
 
   /** Tries now, or holds writers up until object storage has caught up with them. */
   #seek(): void {
-    const { settled, ship, wake } = this.#database;
+    const { isDrained, ship, wake } = this.#database;
     this.moved();
     const nowMs = this.#world.monotonicMs();
-    if (!this.#wanted || settled() || nowMs < this.#nextTryMs) return;
+    if (!this.#wanted || isDrained() || nowMs < this.#nextTryMs) return;
     ship();
     // A store that hangs must not stop writers again and again.
     if (nowMs < this.#nextHoldMs) return;

@@ -11,7 +11,7 @@
  * object storage, who is answered.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { runRead, runWrite, type ReadKind } from "../../model/commands.ts";
@@ -50,7 +50,7 @@ export class UnknownOutcome extends Error {
   }
 }
 
-function outcomeOf(read: () => unknown): CommandOutcome<unknown> {
+function toOutcome(read: () => unknown): CommandOutcome<unknown> {
   try {
     return { kind: "done", result: read(), changed: false };
   } catch (error) {
@@ -102,7 +102,7 @@ export class Transactions {
     const run = (): unknown => runRead(command, { ...this.view(), vectors }, input);
     // Only processes could run it instead.
     const { slices, sql, opened } = this.#options;
-    return outcomeOf(slices && sql ? () => slices.run(opened.connection, run) : run);
+    return toOutcome(slices && sql ? () => slices.run(opened.connection, run) : run);
   }
 
   /** What a command would see now. */
@@ -136,14 +136,14 @@ export class Transactions {
     try {
       for (const act of afterCommit) act();
     } catch (error) {
-      vectors.drop();
-      events.notice(`a derived cache failed and was emptied (${codeOf(error)})`);
+      vectors.evictAll();
+      events.notice(`a derived cache failed and was emptied (${getErrorCode(error)})`);
     }
   }
 
   /** Lets go of the connection; call before it is closed. */
   close(): void {
-    this.#options.vectors.drop();
+    this.#options.vectors.evictAll();
     this.#inline?.close();
   }
 
@@ -186,10 +186,10 @@ export class Transactions {
         : { ...place, command: work.command, input: work.input, nowMs, retention, lastId: this.#world.ulid() };
     const end = await this.#sql.run(call, uuid, deadlineMs - this.#world.monotonicMs());
     // Its definitions expire prepared statements; ours are few and quickly made again.
-    connection.forgetStatements();
+    connection.evictStatements();
     const changed = await this.#wasCommitted(seal, end.kind === "lost");
     if (changed) this.#committedAtMs = seal.committedAtMs;
-    return this.#outcomeOf(end, changed, seal.txid);
+    return this.#toOutcome(end, changed, seal.txid);
   }
 
   /** Whether the transaction with that seal stands; if not, nothing of it is left. `isCut`: whoever ran it is gone. */
@@ -206,7 +206,7 @@ export class Transactions {
     }
   }
 
-  #outcomeOf(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
+  #toOutcome(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
     const outcome = (one: CommandOutcome<unknown>): Transaction => ({ changed, outcomes: [one], afterCommit: [] });
     if (end.kind === "done") return outcome({ kind: "done", result: end.results, changed });
     if (end.kind === "ran")
@@ -215,7 +215,7 @@ export class Transactions {
         afterCommit: changed ? [() => follow(this.#options.vectors, end.vectors)] : [],
       };
     // What it has changed of vectors is not known.
-    if (changed) this.#options.vectors.drop();
+    if (changed) this.#options.vectors.evictAll();
     if (end.kind === "failed") {
       if (!changed) throw end.error;
       return outcome({ kind: "failed", error: end.error });
@@ -240,7 +240,7 @@ export class Transactions {
       try {
         return readState(this.#options.opened.connection);
       } catch (error) {
-        if (!codeOf(error).startsWith("SQLITE_BUSY") || look >= limits.sqlStateLooksMax) throw error;
+        if (!getErrorCode(error).startsWith("SQLITE_BUSY") || look >= limits.sqlStateLooksMax) throw error;
         await sleep(this.#world, limits.sqlStatePauseMs);
       }
     }

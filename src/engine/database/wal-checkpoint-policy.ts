@@ -25,7 +25,7 @@ interface LogUpkeepParts {
 }
 
 /** Looks after the log of one open database. */
-export class LogUpkeep {
+export class WalCheckpointPolicy {
   readonly #parts: LogUpkeepParts;
   readonly #state: HandleState;
   readonly #log: WalCheckpointer;
@@ -37,7 +37,7 @@ export class LogUpkeep {
     this.#state = state;
     this.#log = log;
     this.#scrub = new Scrub(log, world, {
-      settled: () => state.settled && !runsElsewhere(),
+      isDrained: () => state.isDrained && !runsElsewhere(),
       ship: hurry,
       wake,
       failure: () => (state.poisoned ? state.loss : undefined),
@@ -55,22 +55,23 @@ export class LogUpkeep {
   shippingMoved(): void {
     // Before writers go on: else there might be no moment at which all is shipped.
     this.#state.guarded(() => this.#scrub.moved());
-    if (this.#state.settled || this.#state.writer.shipper.failing) this.#log.release();
-    this.foldIfDue();
+    if (this.#state.isDrained || this.#state.writer.shipper.failing) this.#log.release();
+    this.checkpointWalIfDue();
   }
 
   /**
    * Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most.
    */
-  foldIfDue(): void {
+  checkpointWalIfDue(): void {
     if (this.#parts.runsElsewhere() || !this.#log.due) return;
-    if (!this.#state.settled) {
+    if (!this.#state.isDrained) {
       const { shipper } = this.#state.writer;
       if (!shipper.failing && this.#log.hold(this.#parts.wake)) shipper.hurry(this.#state.committedTxid);
       return;
     }
     this.#state.guarded(() => {
-      if (this.#log.fold() === "disk-full") this.#parts.notice("the disk is full: the log could not be folded in");
+      if (this.#log.checkpointWal() === "disk-full")
+        this.#parts.notice("the disk is full: the log could not be folded in");
     });
   }
 }

@@ -22,7 +22,7 @@ import type { Disk } from "../../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../../sqlite/wal/wal.ts";
 import type { Opened } from "../opening/opened-file.ts";
 
-export type FoldOutcome = "folded" | "held-up" | "disk-full";
+export type WalCheckpointOutcome = "folded" | "held-up" | "disk-full";
 
 export class WalCheckpointer {
   readonly #wal: WalFile;
@@ -46,9 +46,9 @@ export class WalCheckpointer {
    */
   #noted = 0;
   /** Of these, so many were there when it was last folded in. */
-  #folded = 0;
+  #checkpointedFrames = 0;
   /** How often it was folded in since it was last cut. */
-  #foldsUncut = 0;
+  #checkpointsUncut = 0;
   /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
   #dueBytes: number;
   /** Writers are held up when it has this many bytes and is not folded in all the same. */
@@ -89,7 +89,7 @@ export class WalCheckpointer {
 
   /** How much of the log is to be folded in. */
   get bytes(): number {
-    return (this.#frames - this.#folded) * frameBytes;
+    return (this.#frames - this.#checkpointedFrames) * frameBytes;
   }
 
   /** What commits since the last look have added to the log, about. */
@@ -122,7 +122,7 @@ export class WalCheckpointer {
     this.#unseenBytes = 0;
     const { frames, moved } = this.#wal.extent(this.#connection);
     // Only a log that is begun anew has fewer frames than before, or fewer that were moved.
-    if (frames < this.#frames || moved < this.#moved) this.#frames = this.#folded = this.#noted = 0;
+    if (frames < this.#frames || moved < this.#moved) this.#frames = this.#checkpointedFrames = this.#noted = 0;
     const grown = frames - this.#frames;
     this.#frames = frames;
     this.#moved = moved;
@@ -224,10 +224,10 @@ export class WalCheckpointer {
    * Folds the log in and takes the slack out of what it wrote. `held-up`: a reader stood in the way; frames may have
    * moved, none is lost. Throws what storage threw.
    */
-  fold(): FoldOutcome {
+  checkpointWal(): WalCheckpointOutcome {
     // Now and then all the same: what was deleted must not stay in the tail of a log that was once longer.
-    const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#foldsUncut >= limits.foldsUncutMax;
-    return this.#fold(cuts ? "truncate" : "restart");
+    const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#checkpointsUncut >= limits.foldsUncutMax;
+    return this.#checkpointWal(cuts ? "truncate" : "restart");
   }
 
   /**
@@ -245,8 +245,8 @@ export class WalCheckpointer {
    * Folds the log in and forgets every page that is cached, in one step: nothing that was deleted is in the file, in
    * the log, or comes back with a cached page that is written again. False when that cannot be had now.
    */
-  purge(): boolean {
-    if (this.#unknownFrom !== undefined || this.#fold("truncate") !== "folded") return false;
+  checkpointAndEvict(): boolean {
+    if (this.#unknownFrom !== undefined || this.#checkpointWal("truncate") !== "folded") return false;
     this.#connection.raw.pragma("shrink_memory");
     return true;
   }
@@ -268,7 +268,7 @@ export class WalCheckpointer {
     this.#connection.close();
   }
 
-  #fold(mode: CheckpointMode): FoldOutcome {
+  #checkpointWal(mode: CheckpointMode): WalCheckpointOutcome {
     this.#triedMs = this.#world.monotonicMs();
     try {
       // Before: a log that is begun anew over its old frames does not say any more what it had written.
@@ -280,8 +280,8 @@ export class WalCheckpointer {
       if (isWhole && mode === "truncate") this.#log.restarted();
       else this.#log.mayRestart();
       if (!isWhole) return "held-up";
-      this.#folded = this.#frames;
-      this.#foldsUncut = mode === "restart" ? this.#foldsUncut + 1 : 0;
+      this.#checkpointedFrames = this.#frames;
+      this.#checkpointsUncut = mode === "restart" ? this.#checkpointsUncut + 1 : 0;
       this.#slack.zeroNoted();
       return "folded";
     } catch (error) {
@@ -298,7 +298,7 @@ export class WalCheckpointer {
 
   #isClean(report: (error: unknown) => void): boolean {
     try {
-      if (this.#wal.fileBytes() > 0 && this.#fold("truncate") !== "folded") return false;
+      if (this.#wal.fileBytes() > 0 && this.#checkpointWal("truncate") !== "folded") return false;
       this.#slack.syncNow();
       return true;
     } catch (error) {

@@ -10,7 +10,7 @@ import type { WriterEpoch } from "../../format/history/manifest.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isFull } from "../compaction/timeline-length.ts";
 import type { LeaseState } from "../api/lease-state.ts";
-import { isGivenUp } from "../history/timelines.ts";
+import { isTxidLost } from "../history/timelines.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "../shipping/shipper.ts";
 import type { Backlog } from "../api/measures.ts";
@@ -71,7 +71,7 @@ export class WritePermission {
   }
 
   get #leaseEpoch(): number | undefined {
-    return this.#options.leaseState.leaseEpochOf(this.#options.manifest.now.uuid);
+    return this.#options.leaseState.getLeaseEpoch(this.#options.manifest.now.uuid);
   }
 
   /**
@@ -134,12 +134,12 @@ export class WritePermission {
    * Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it
    * can.
    */
-  refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
+  findMinTxidRefusal(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
     const { manifest, knowsAll } = this.#options;
     const { reservedTo, txid } = manifest.now;
     // What a writer before us had reserved beyond its manifest may have been given, and can no longer be had.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
-    if (isUnknown || isGivenUp(manifest.now, minTxid)) {
+    if (isUnknown || isTxidLost(manifest.now, minTxid)) {
       return new ServiceError(
         "conflict",
         `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`,

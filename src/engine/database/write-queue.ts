@@ -30,7 +30,7 @@ interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDep
   /** Takes note of the commit of these items. */
   readonly note: (items: readonly WriteItem[]) => void;
   /** Folds the log in if that is due. */
-  readonly foldIfDue: () => void;
+  readonly checkpointWalIfDue: () => void;
   /** Told when no write waits any more and none is under way. */
   readonly rested: () => void;
 }
@@ -41,20 +41,20 @@ export class WriteQueue {
   readonly #state: HandleState;
   readonly #queue: Batcher<WriteItem>;
   readonly #committing: Committing;
-  readonly #settlement: WriteReplies;
+  readonly #replies: WriteReplies;
   readonly #drain: DrainRate;
 
   constructor(parts: WriteQueueParts) {
     this.#parts = parts;
     this.#state = parts.state;
     this.#drain = new DrainRate(parts.world);
-    const settlement = (this.#settlement = new WriteReplies(parts));
+    const replies = (this.#replies = new WriteReplies(parts));
     this.#committing = new Committing({
       ...parts,
-      live: (items) => settlement.live(items),
-      done: (items, transaction) => settlement.done(items, transaction),
-      failed: (error, items) => settlement.failed(error, items),
-      ranElsewhere: (item, end) => settlement.ranElsewhere(item, end),
+      live: (items) => replies.live(items),
+      done: (items, transaction) => replies.done(items, transaction),
+      failed: (error, items) => replies.failed(error, items),
+      ranElsewhere: (item, end) => replies.ranElsewhere(item, end),
     });
     this.#queue = this.#open();
   }
@@ -76,16 +76,17 @@ export class WriteQueue {
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   offer(item: WriteItem): void {
-    const { log, answers, foldIfDue } = this.#parts;
+    const { log, answers, checkpointWalIfDue } = this.#parts;
     const { writer, safeTxid } = this.#state;
-    if (this.#state.poisoned) return this.#settlement.refuse([item]);
-    if (item.durable && !writer.shipperOrNone) return item.settle.failed(notShipping(), safeTxid);
-    if (log.full) foldIfDue();
-    const lag = log.full && this.#state.settled ? "a long read holds back the log" : writer.lag;
-    if (lag !== undefined) return item.settle.failed(this.overloaded(lag), safeTxid);
+    if (this.#state.poisoned) return this.#replies.refuse([item]);
+    if (item.durable && !writer.shipperOrNone) return item.completion.failed(notShipping(), safeTxid);
+    if (log.full) checkpointWalIfDue();
+    const lag = log.full && this.#state.isDrained ? "a long read holds back the log" : writer.lag;
+    if (lag !== undefined) return item.completion.failed(this.overloaded(lag), safeTxid);
     if ((item.durable || !writer.isSole) && answers.unshipped >= limits.parkedAnswersMax)
-      return item.settle.failed(this.overloaded("too many answers wait for object storage"), safeTxid);
-    if (!this.#queue.offer(item)) item.settle.failed(this.overloaded("the database's write queue is full"), safeTxid);
+      return item.completion.failed(this.overloaded("too many answers wait for object storage"), safeTxid);
+    if (!this.#queue.offer(item))
+      item.completion.failed(this.overloaded("the database's write queue is full"), safeTxid);
   }
 
   /** Goes on, if it may. */
@@ -100,12 +101,12 @@ export class WriteQueue {
 
   /** Turns away every write that has not begun: another node may have the database. */
   turnAway(): void {
-    this.#settlement.turnAway(this.#queue.drain());
+    this.#replies.turnAway(this.#queue.drain());
   }
 
   /** Refuses every write that has not begun: the handle was given up. */
   refuse(): void {
-    this.#settlement.refuse(this.#queue.drain());
+    this.#replies.refuse(this.#queue.drain());
   }
 
   /** Why a call is refused that would wait too long, and when to come again. */
@@ -121,7 +122,7 @@ export class WriteQueue {
       itemsMax: limits.groupCommandsMax,
       bytesMax: limits.groupBytesMax,
       waitingBytesMax: limits.writeQueueBytesMax,
-      sizeOf: (item) => item.bytes,
+      measureItem: (item) => item.bytes,
       takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
@@ -131,7 +132,7 @@ export class WriteQueue {
       soon: (act) => world.soon(() => turn(act)),
       rested: this.#parts.rested,
       onBug: (error, items) => {
-        for (const item of items) item.settle.failed(error, this.#state.safeTxid);
+        for (const item of items) item.completion.failed(error, this.#state.safeTxid);
       },
     });
   }
@@ -140,7 +141,7 @@ export class WriteQueue {
   #commitRound(items: readonly WriteItem[]): void | Promise<void> {
     this.#drain.begin(items.length);
     const over = (): void => {
-      if (!this.#state.poisoned) this.#parts.foldIfDue();
+      if (!this.#state.poisoned) this.#parts.checkpointWalIfDue();
     };
     const committing = this.#committing.run(items);
     if (committing) return committing.then(over);
@@ -151,7 +152,7 @@ export class WriteQueue {
   #mayCommit(): boolean {
     const { writer, opened } = this.#state;
     // Another node's claim may have been met by a job on the branch, before anything was shipped from here.
-    if (opened.manifest.fence) this.#state.giveUp(opened.manifest.fence);
+    if (opened.manifest.fence) this.#state.failHandle(opened.manifest.fence);
     if (this.#state.poisoned) return true;
     if (!writer.isHeld) {
       this.turnAway();
@@ -160,7 +161,7 @@ export class WriteQueue {
     if (writer.claimed) return !this.#parts.log.holding && writer.reserved;
     if (!writer.claiming) {
       this.#parts.claim().catch((error: unknown) => {
-        for (const item of this.#queue.drain()) item.settle.failed(error, this.#state.safeTxid);
+        for (const item of this.#queue.drain()) item.completion.failed(error, this.#state.safeTxid);
       });
     }
     return false;

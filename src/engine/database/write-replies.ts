@@ -43,7 +43,7 @@ export class WriteReplies {
     const nowMs = this.#parts.world.monotonicMs();
     const late = (item: WriteItem): boolean => item.deadlineMs <= nowMs;
     for (const item of items.filter(late))
-      item.settle.failed(
+      item.completion.failed(
         new ServiceError("request_timeout", "the request's time was over before its write began"),
         this.#state.safeTxid,
       );
@@ -56,13 +56,13 @@ export class WriteReplies {
 
   /** Turns away writes that have not begun: another node may have the database. */
   turnAway(items: readonly WriteItem[]): void {
-    for (const item of items) item.settle.failed(new TurnedAway("unheld"), this.#state.safeTxid);
+    for (const item of items) item.completion.failed(new TurnedAway("unheld"), this.#state.safeTxid);
   }
 
   /** Answers writes that have not begun and never will. */
   refuse(items: readonly WriteItem[]): void {
     const { refusal } = this.#state;
-    for (const item of items) item.settle.failed(refusal, this.#state.safeTxid);
+    for (const item of items) item.completion.failed(refusal, this.#state.safeTxid);
   }
 
   /** Notes the commit, if there was one, and answers those whose transaction it was. */
@@ -71,9 +71,9 @@ export class WriteReplies {
     this.#parts.transactions.follow(transaction);
     const txid = this.#state.committedTxid;
     for (const [index, outcome] of transaction.outcomes.entries()) {
-      const { settle } = items[index]!;
+      const { completion } = items[index]!;
       if (outcome.kind === "done") this.#answer(items[index]!, txid, outcome.result, transaction.changed);
-      else this.#parts.answers.asWriter(txid, () => settle.failed(outcome.error, txid), settle);
+      else this.#parts.answers.asWriter(txid, () => completion.failed(outcome.error, txid), completion);
     }
   }
 
@@ -84,14 +84,14 @@ export class WriteReplies {
   #committed(items: readonly WriteItem[]): boolean {
     this.#state.guarded(() => this.#parts.note(items));
     if (!this.#state.poisoned) return true;
-    for (const item of items) item.settle.failed(this.#state.loss, this.#state.safeTxid);
+    for (const item of items) item.completion.failed(this.#state.loss, this.#state.safeTxid);
     return false;
   }
 
   /** A process has run the item, or was to: settles it. */
   ranElsewhere(item: WriteItem, end: ElsewhereEnd): void {
-    if ("error" in end && end.error instanceof UnknownOutcome) this.#state.giveUp(end.error.cause);
-    if (this.#state.poisoned) item.settle.failed(this.#state.loss, this.#state.safeTxid);
+    if ("error" in end && end.error instanceof UnknownOutcome) this.#state.failHandle(end.error.cause);
+    if (this.#state.poisoned) item.completion.failed(this.#state.loss, this.#state.safeTxid);
     else if ("error" in end) this.failed(end.error, [item]);
     else this.done([item], end.transaction);
   }
@@ -104,17 +104,17 @@ export class WriteReplies {
       answer = noRoom(this.#state.opened.connection.isNearlyFull);
     } else if (isFatal(error)) {
       answer = storageFailed();
-      this.#state.giveUp(error);
+      this.#state.failHandle(error);
     }
-    for (const item of items) item.settle.failed(answer, txid);
+    for (const item of items) item.completion.failed(answer, txid);
   }
 
-  #answer({ durable, settle }: WriteItem, txid: number, value: unknown, changed: boolean): void {
-    const done = (): void => settle.done({ value, txid });
-    const asWriter = (): void => this.#parts.answers.asWriter(txid, done, settle);
+  #answer({ durable, completion }: WriteItem, txid: number, value: unknown, changed: boolean): void {
+    const done = (): void => completion.done({ value, txid });
+    const asWriter = (): void => this.#parts.answers.asWriter(txid, done, completion);
     if (!durable) return asWriter();
     // The manifest of what has changed nothing landed before: that nobody has claimed the branch since, it does not
     // say.
-    this.#parts.answers.afterShip(txid, changed ? done : asWriter, settle);
+    this.#parts.answers.afterShip(txid, changed ? done : asWriter, completion);
   }
 }

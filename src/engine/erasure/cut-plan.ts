@@ -73,7 +73,7 @@ export async function planCuts(
   ) {
     const beginnings = new Map<string, Beginnings>();
     for (const branch of standing)
-      beginnings.set(branch.id, await beginningsOf(parts, branches, branch, ready, blockers));
+      beginnings.set(branch.id, await findBeginnings(parts, branches, branch, ready, blockers));
     // What turned out to be blocked is left out, and less is to be cut then.
     if (!ready.some((coupon) => blockers.has(coupon)))
       return { blocked: blockers.all, reasons: blockers.reasons, ready, waiting, beginnings };
@@ -89,7 +89,7 @@ function wouldLose(branches: readonly CatalogBranch[], coupon: ErasedCoupon, oth
   );
 }
 
-async function beginningsOf(
+async function findBeginnings(
   parts: CutPlanParts,
   branches: readonly CatalogBranch[],
   branch: ShippedBranch,

@@ -7,7 +7,7 @@
  */
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { WriteInput, WriteOutput } from "../../model/commands.ts";
-import { ancestorsOf } from "./history-truncation.ts";
+import { listAncestors } from "./history-truncation.ts";
 import type { Database } from "../database/database.ts";
 import type { Answer, BranchAct, BranchResults } from "../api/protocol.ts";
 
@@ -29,14 +29,14 @@ export async function eraseTarget(
       bytes: 0,
       deadlineMs,
       durable: true,
-      settle: { done, failed },
+      completion: { done, failed },
     });
   });
   const erased = value as WriteOutput<"memory.erase">;
   if (erased.found) await database.scrub(deadlineMs);
   const { branchId } = database.opened;
   return {
-    value: { ...erased, branchId, ancestors: ancestorsOf(branches, branchId) },
+    value: { ...erased, branchId, ancestors: listAncestors(branches, branchId) },
     txid,
     durableTxid: database.durableTxid,
   };

@@ -28,7 +28,7 @@ import type { Database } from "../database/database.ts";
 import { answer, withSurroundings } from "./erasure-answer.ts";
 import { Prover, type StoreEvidence } from "./erasure-verifier.ts";
 import { countFiles, removeUnused, type UnusedFiles } from "../local/files.ts";
-import { historyOf } from "../history/histories.ts";
+import { readHistory } from "../history/histories.ts";
 import { KnownStates } from "./known-states.ts";
 import { writeImages } from "../compaction/compaction.ts";
 import type { ErasedCoupon, Expunged } from "../api/protocol.ts";
@@ -94,12 +94,12 @@ export class ErasureRunner {
    * Removes what this node has of the database on its disk, for the erasures of the node that writes it. Waits for the
    * jobs on the database here, which restore and put what it held, and for an erasure's.
    */
-  purgeCopies(uuid: string): Promise<void> {
+  removeCopies(uuid: string): Promise<void> {
     return this.#turn.run(async () => {
       const { registry, compactor, copies, databasesDirectory } = this.#options;
       await compactor.over(uuid);
       const files = countFiles(databasesDirectory, uuid);
-      await registry.purgeCopies(uuid);
+      await registry.removeCopies(uuid);
       await copies.purged(uuid, files);
     });
   }
@@ -200,7 +200,7 @@ export class ErasureRunner {
         id,
         manifest,
         held,
-        past: { manifest: now, history: await historyOf(this.#options.parts.source(uuid).store, now) },
+        past: { manifest: now, history: await readHistory(this.#options.parts.source(uuid).store, now) },
       });
     }
     return standing;
@@ -264,9 +264,9 @@ export class ErasureRunner {
       const survey = await collector.survey(uuid);
       if (survey && (await prover.isCollected(survey))) return true;
       // A manifest that is written anew says of everything that was named before that it is not still to come.
-      const unsettled = standing.filter(({ id }) => survey?.unsettled.has(id) ?? false);
-      for (const { manifest } of unsettled) await manifest.update(() => ({}));
-      if (condemned + deleted + unsettled.length === 0) return false;
+      const branchesToRewrite = standing.filter(({ id }) => survey?.branchesToRewrite.has(id) ?? false);
+      for (const { manifest } of branchesToRewrite) await manifest.update(() => ({}));
+      if (condemned + deleted + branchesToRewrite.length === 0) return false;
     }
     return false;
   }
@@ -280,7 +280,7 @@ export class ErasureRunner {
     const { registry, parts } = this.#options;
     const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
-    await registry.retireOthers(uuid, ids);
+    await registry.removeOtherBranches(uuid, ids);
     return registry.between(uuid, async (open) => {
       const { removed, unshipped, directories } = this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), ids);
       if (unshipped > 0) return undefined;
@@ -330,7 +330,7 @@ export class ErasureRunner {
     const { removed } = await registry.between(uuid, async (open) =>
       this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), new Set()),
     );
-    await registry.drop(uuid);
+    await registry.closeAndRemove(uuid);
     await copies.purged(uuid, removed);
     const nothing: StoreEvidence = {
       objects: { listed: 0, live: 0, scanned: 0, bytes: 0 },

@@ -20,15 +20,15 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import type { GarbageCollector, Survey } from "../maintenance/garbage-collector.ts";
 import { restoringTimelines, type Past } from "./history-truncation.ts";
-import { planOf } from "../history/timelines.ts";
+import { findRestorePlan } from "../history/timelines.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import {
   holdsMemories,
   inRestored,
-  stateOfRestored,
+  readRestoredState,
   turnEnd,
   windowAt,
-  windowsOfVectors,
+  findWindowsInVectors,
   withRestored,
   type StatePlace,
 } from "../segments/restored-state.ts";
@@ -139,15 +139,15 @@ export class Prover {
     search: TraceSearch | undefined,
     isLive: Set<string>,
   ): Promise<number | { readonly what: string }> {
-    const plan = planOf(past.manifest, past.history, txid);
+    const plan = findRestorePlan(past.manifest, past.history, txid);
     if (!plan) throw new StoreError("corrupt", `transaction id ${txid} of a branch should be restorable and is not`);
     return withRestored(this.#place, plan, async (path, pages) => {
       const isChecked = pages * pageBytes <= limits.checkedStateBytesMax;
-      const state = await stateOfRestored(this.#place, path, isChecked);
+      const state = await readRestoredState(this.#place, path, isChecked);
       const what = inRestored(path, false, (connection) => {
         if (state.txid !== txid)
           throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
-        if (search) for (const window of windowsOfVectors(connection, search)) isLive.add(window);
+        if (search) for (const window of findWindowsInVectors(connection, search)) isLive.add(window);
         if (holdsMemories(connection, coupons)) return "an erased memory in the state";
         return isChecked ? leftoverIn(connection) : undefined;
       });
@@ -163,7 +163,7 @@ function sampled(past: Past, chance: () => number): readonly number[] {
   const txids = new Set([oldest, newest]);
   for (let tries = 0; tries < 4 * statesBetween && txids.size < statesBetween + 2; tries++) {
     const txid = oldest + Math.floor(chance() * (newest - oldest));
-    if (planOf(past.manifest, past.history, txid)) txids.add(txid);
+    if (findRestorePlan(past.manifest, past.history, txid)) txids.add(txid);
   }
   return [...txids].sort((a, b) => a - b);
 }

@@ -21,7 +21,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { changeHistory } from "../history/histories.ts";
-import { groupsWithin, planOf, planOfTimeline, txidAfter, type Plan } from "../history/timelines.ts";
+import { groupsWithin, findRestorePlan, findTimelinePlan, txidAfter, type Plan } from "../history/timelines.ts";
 import { fetchObject, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads, type Uploads } from "../history/uploads.ts";
 
@@ -52,10 +52,10 @@ export function restoringTimelines({ manifest, history }: Past): readonly Restor
  * this one, the fork: what was written here later never got there.
  */
 export function cutTxid(branches: readonly CatalogBranch[], points: readonly ErasurePoint[], branchId: string): number {
-  return points.reduce((most, point) => Math.max(most, boundOf(branches, point, branchId)), 0);
+  return points.reduce((most, point) => Math.max(most, computeBound(branches, point, branchId)), 0);
 }
 
-function boundOf(branches: readonly CatalogBranch[], point: ErasurePoint, branchId: string): number {
+function computeBound(branches: readonly CatalogBranch[], point: ErasurePoint, branchId: string): number {
   let at = point.branchId;
   // Forks take their parent's ids on, so a bound of a descendant is one of its ancestors too, if not the best one.
   let bound = point.txid;
@@ -77,10 +77,10 @@ function boundOf(branches: readonly CatalogBranch[], point: ErasurePoint, branch
 }
 
 /** The branches that this one came from, as far as those that exist tell, nearest first. */
-export function ancestorsOf(branches: readonly CatalogBranch[], branchId: string): readonly Ancestor[] {
+export function listAncestors(branches: readonly CatalogBranch[], branchId: string): readonly Ancestor[] {
   const found: Ancestor[] = [];
-  const parentOf = (id: string): CatalogBranch["parent"] => branches.find((branch) => branch.id === id)?.parent;
-  for (let parent = parentOf(branchId); parent; parent = parentOf(parent.id))
+  const findParent = (id: string): CatalogBranch["parent"] => branches.find((branch) => branch.id === id)?.parent;
+  for (let parent = findParent(branchId); parent; parent = findParent(parent.id))
     found.push({ branchId: parent.id, forkTxid: parent.forkTxid });
   return found;
 }
@@ -181,7 +181,7 @@ async function writtenAnew(
   newId: () => string,
 ): Promise<RestoringTimeline> {
   if (isClean(timeline, fromTxid, clean)) return { ...timeline, fromTxid };
-  const images = await imagesOf(parts, past, timeline, fromTxid, newId);
+  const images = await ensureImages(parts, past, timeline, fromTxid, newId);
   const deltas: SegmentRef[] = [];
   for (const ref of timeline.refs) {
     if (ref.kind !== "delta" || ref.lastTxid <= fromTxid) continue;
@@ -200,12 +200,12 @@ async function writtenAnew(
  * before.
  */
 async function requireWhole({ check }: CuttingParts, { manifest }: Past, timeline: RestoringTimeline): Promise<void> {
-  const plan = planOfTimeline(timeline, manifest.lost, timeline.toTxid);
+  const plan = findTimelinePlan(timeline, manifest.lost, timeline.toTxid);
   assert(plan, "a timeline that was written anew restores its end");
   await check(plan);
 }
 
-async function imagesOf(
+async function ensureImages(
   { putImages, bytesPut }: CuttingParts,
   past: Past,
   { refs }: RestoringTimeline,
@@ -214,7 +214,7 @@ async function imagesOf(
 ): Promise<readonly SegmentRef[]> {
   const own = refs.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === fromTxid);
   if (own.length > 0) return own;
-  const plan = planOf(past.manifest, past.history, fromTxid);
+  const plan = findRestorePlan(past.manifest, past.history, fromTxid);
   if (!plan) throw new StoreError("corrupt", `a timeline that holds transaction id ${fromTxid} cannot restore it`);
   const images = await putImages(plan, newId);
   for (const { bytes } of images) bytesPut(bytes);

@@ -4,7 +4,7 @@
  * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
  */
 import { limits } from "../../base/limits/limits.ts";
-import { planOf } from "../history/timelines.ts";
+import { findRestorePlan } from "../history/timelines.ts";
 import type { Past } from "./history-truncation.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
@@ -30,7 +30,7 @@ export class KnownStates {
     const asked = coupons.filter(({ id }) => !clean?.has(id));
     if (asked.length === 0) return new Map();
     const all = (why: string): ReadonlyMap<string, string> => new Map(asked.map(({ id }) => [id, why]));
-    const plan = planOf(past.manifest, past.history, txid);
+    const plan = findRestorePlan(past.manifest, past.history, txid);
     if (!plan) return all(`its state ${txid} cannot be restored`);
     try {
       const holders = await holdersIn(place, plan, asked);

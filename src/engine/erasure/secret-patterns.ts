@@ -73,8 +73,8 @@ export class Needles {
   constructor(secrets: readonly string[]) {
     for (const [secret, text] of secrets.entries()) {
       assert(isSecret(text), "a secret is long enough to be looked for");
-      for (const [form, whole] of formsOf(text))
-        for (const part of partsOf(form, whole)) this.#add({ secret, form, whole, ...part });
+      for (const [form, whole] of listForms(text))
+        for (const part of cutIntoBlocks(form, whole)) this.#add({ secret, form, whole, ...part });
     }
   }
 
@@ -150,7 +150,7 @@ function beganBefore(
   return true;
 }
 
-function partsOf(form: ResidueForm, whole: Uint8Array): Pick<Needle, "from" | "to" | "kind">[] {
+function cutIntoBlocks(form: ResidueForm, whole: Uint8Array): Pick<Needle, "from" | "to" | "kind">[] {
   if (whole.length > blockBytesMin) {
     return Array.from({ length: Math.floor(whole.length / blockBytes) }, (_, block) => ({
       from: block * blockBytes,
@@ -170,7 +170,7 @@ function partsOf(form: ResidueForm, whole: Uint8Array): Pick<Needle, "from" | "t
 }
 
 /** Every form of the text, none twice. */
-function formsOf(text: string): [ResidueForm, Uint8Array][] {
+function listForms(text: string): [ResidueForm, Uint8Array][] {
   const forms = new Map<string, [ResidueForm, Uint8Array]>();
   const add = (form: ResidueForm, bytes: Buffer): void => {
     const name = bytes.toString("latin1");
@@ -180,16 +180,16 @@ function formsOf(text: string): [ResidueForm, Uint8Array][] {
   add("utf-16", Buffer.from(text, "utf16le"));
   add("utf-16", Buffer.from(text, "utf16le").swap16());
   const escaped = JSON.stringify(text).slice(1, -1);
-  for (const json of [escaped, ...escapesOf(escaped, /[^\0-\x7f]/g), ...escapesOf(text, /[^]/g)])
+  for (const json of [escaped, ...listEscapes(escaped, /[^\0-\x7f]/g), ...listEscapes(text, /[^]/g)])
     add("json", Buffer.from(json));
   for (const plain of [text, escaped])
-    for (const base64 of base64Of(Buffer.from(plain))) add("base64", Buffer.from(base64));
-  for (const floats of vectorsOf(text)) add("float32", floats);
+    for (const base64 of listBase64Forms(Buffer.from(plain))) add("base64", Buffer.from(base64));
+  for (const floats of encodeVectors(text)) add("float32", floats);
   return [...forms.values()];
 }
 
 /** With each unit that the pattern finds as `\uXXXX`, in small and in capital digits. */
-function escapesOf(text: string, pattern: RegExp): string[] {
+function listEscapes(text: string, pattern: RegExp): string[] {
   const hex = (unit: string): string => unit.charCodeAt(0).toString(16).padStart(4, "0");
   return [
     text.replace(pattern, (unit) => `\\u${hex(unit)}`),
@@ -198,7 +198,7 @@ function escapesOf(text: string, pattern: RegExp): string[] {
 }
 
 /** The digits that are sure wherever the bytes begin in a group of three, whatever stands before and after them. */
-function base64Of(bytes: Buffer): string[] {
+function listBase64Forms(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const first = Math.ceil((before * 8) / 6);
     const end = Math.floor(((before + bytes.length) * 8) / 6);
@@ -213,7 +213,7 @@ function base64Of(bytes: Buffer): string[] {
  * The numbers as 32-bit floats, as given and of length 1, when the text is a JSON array of numbers that are not all
  * zero.
  */
-function vectorsOf(text: string): Buffer[] {
+function encodeVectors(text: string): Buffer[] {
   const numbers = numbersIn(text);
   const length = Math.hypot(...numbers);
   if (!(length > 0 && length < Infinity)) return [];

@@ -134,7 +134,7 @@ class Search implements Residue {
       if (objectStarts.some((at) => formatAt(start, at))) return await this.object(path, await piece(file, 0, size));
       this.places++;
       this.bytes += size;
-      const pageOffset = pageOffsetOf(start);
+      const pageOffset = detectPageOffset(start);
       for (let at = 0; at < size; at += limits.residuePieceBytes) {
         const from = Math.max(0, at - contextBytes);
         const bytes = await piece(file, from, Math.min(size, at + limits.residuePieceBytes + contextBytes));
@@ -162,7 +162,7 @@ class Search implements Residue {
 
   async #segments(where: string, object: Uint8Array): Promise<void> {
     for (const index of readSegmentIndexes(object)) {
-      const pages = pagesOf(index);
+      const pages = listPages(index);
       for (const number of index.frames.keys()) {
         // Each frame proves itself, so one that is broken hides no other.
         await this.told(where, async () => {
@@ -236,7 +236,7 @@ function formatAt(bytes: Uint8Array, at: number): "PLSG" | "PLHD" | undefined {
 }
 
 /** How the pages of a file lie that begins so: a database's, a write-ahead log's, or none. */
-function pageOffsetOf(start: Uint8Array): PageOffset {
+function detectPageOffset(start: Uint8Array): PageOffset {
   const bytes = Buffer.from(start);
   if (bytes.toString("latin1", 0, databaseMagic.length) === databaseMagic) return (at) => at % pageBytes;
   // The last bit says in which order the checksums' bytes are.
@@ -245,6 +245,6 @@ function pageOffsetOf(start: Uint8Array): PageOffset {
 }
 
 /** Every page of the segment, in the order of its frames. */
-function pagesOf({ groups }: SegmentIndex): ResiduePage[] {
+function listPages({ groups }: SegmentIndex): ResiduePage[] {
   return groups.flatMap(({ txid, pageNumbers }) => Array.from(pageNumbers, (page) => ({ txid, page })));
 }

@@ -75,7 +75,7 @@ export function isWritten(catalog: Catalog | undefined): catalog is Catalog {
  * What the branch of this id is called; undefined when it was deleted. Throws StoreError when there is no catalog to
  * tell.
  */
-export function nameOfBranch(catalog: Catalog | undefined, uuid: string, branchId: string): string | undefined {
+export function findBranchName(catalog: Catalog | undefined, uuid: string, branchId: string): string | undefined {
   if (catalog) return catalog.branches.find(({ id }) => id === branchId)?.name;
   if (branchId !== mainBranch) throw lostCatalog(uuid);
   return mainBranch;
@@ -257,7 +257,7 @@ export class Catalogs {
   }
 
   /** Offers a change that is in doubt again. Throws StoreError while its outcome is not known. */
-  async #settle(uuid: string): Promise<void> {
+  async #resolveDoubt(uuid: string): Promise<void> {
     const doubt = this.#doubts.get(uuid);
     if (doubt) await this.#put(uuid, doubt);
   }
@@ -276,7 +276,7 @@ export class Catalogs {
   }
 
   async #read(uuid: string): Promise<Held> {
-    await this.#settle(uuid);
+    await this.#resolveDoubt(uuid);
     for (let attempt = 1; ; attempt++) {
       const read = await this.#readOnce(uuid);
       const { catalog } = read;

@@ -1,7 +1,7 @@
 /** Reads and writes the history objects that manifests refer to. */
 import { invalid, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { hashOf, type Manifest, type HistoryRef } from "../../format/history/manifest.ts";
+import { computeSha256, type Manifest, type HistoryRef } from "../../format/history/manifest.ts";
 import { decodeHistory, encodeHistory, type History } from "../../format/history/history.ts";
 import { historyKey } from "../../format/keys/object-keys.ts";
 import type { Timeline } from "../../format/history/refs.ts";
@@ -15,11 +15,11 @@ import type { Uploads } from "./uploads.ts";
  * The history of a manifest; an empty one when it has none. Throws StoreError("corrupt") when it is not what the
  * manifest names.
  */
-export async function historyOf(store: ObjectStore, manifest: Manifest): Promise<History> {
+export async function readHistory(store: ObjectStore, manifest: Manifest): Promise<History> {
   const { uuid, branchId, history } = manifest;
   if (!history) return { uuid, branchId, timelines: [], checkpoints: [] };
   const stored = await store.get(historyKey(uuid, history.id));
-  if (!stored || stored.bytes.length !== history.bytes || !sameBytes(hashOf(stored.bytes), history.sha256)) {
+  if (!stored || stored.bytes.length !== history.bytes || !sameBytes(computeSha256(stored.bytes), history.sha256)) {
     throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its manifest names`);
   }
   return decodeHistory(stored.bytes);
@@ -30,7 +30,7 @@ export async function putHistory(store: ObjectStore, history: History, id: strin
   if (history.timelines.length === 0 && history.checkpoints.length === 0) return undefined;
   const bytes = encodeHistory(history);
   await putImmutable(store, historyKey(history.uuid, id), bytes);
-  return { id, bytes: bytes.length, sha256: hashOf(bytes) };
+  return { id, bytes: bytes.length, sha256: computeSha256(bytes) };
 }
 
 /** What a change of history comes to: the new one, and what else changes in the manifest with it. */
@@ -55,7 +55,7 @@ export async function changeHistory(
   const { manifest } = uploads;
   for (let race = 0; race < racesMax; race++) {
     const before = manifest.now;
-    const next = await change(before, await historyOf(store, before));
+    const next = await change(before, await readHistory(store, before));
     if (!next) return false;
     const history = await putHistory(store, next.history, uploads.newId());
     let done = false;
@@ -70,12 +70,12 @@ export async function changeHistory(
   throw new StoreError("unavailable", "a branch's history changed too often to be changed");
 }
 
-function refsOf(timelines: readonly Timeline[]): number {
+function countRefs(timelines: readonly Timeline[]): number {
   return timelines.reduce((sum, { refs }) => sum + refs.length, 0);
 }
 
 function fits(timelines: readonly Timeline[]): boolean {
-  return timelines.length <= limits.historyTimelinesMax && refsOf(timelines) <= limits.historyRefsMax;
+  return timelines.length <= limits.historyTimelinesMax && countRefs(timelines) <= limits.historyRefsMax;
 }
 
 /** The history with nothing but what its checkpoints need: of each, the newest timeline that holds it. */
@@ -117,6 +117,6 @@ export function refuseCheckpoint(history: History, timelineRefs: number): void {
   if (history.checkpoints.length >= limits.checkpointsMax)
     throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
   const room = limits.historyRefsMax - timelineRefs;
-  if (refsOf(history.timelines) <= room || refsOf(pinned(history).timelines) <= room) return;
+  if (countRefs(history.timelines) <= room || countRefs(pinned(history).timelines) <= room) return;
   throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
 }

@@ -12,7 +12,7 @@ import { ulidAfter, type World } from "../../base/world.ts";
 import {
   decodeManifest,
   encodeManifest,
-  hashOf,
+  computeSha256,
   type Manifest,
   type WriterEpoch,
   type TxidRange,
@@ -86,7 +86,7 @@ function unwritten(uuid: string, branchId: string): Manifest {
     refs: [],
     tail: [],
     history: undefined,
-    settledUlid: "",
+    garbageBelowUlid: "",
   };
 }
 
@@ -111,7 +111,7 @@ export class ManifestWriter {
   ) {
     this.#options = options;
     this.#manifest = found?.manifest ?? unwritten(options.uuid, options.branchId);
-    this.#hash = found && hashOf(found.bytes);
+    this.#hash = found && computeSha256(found.bytes);
     this.#condition = found ? { kind: "version", version: found.version } : { kind: "absent" };
   }
 
@@ -160,7 +160,7 @@ export class ManifestWriter {
   async claim(knownTxid: number, knowsAll: boolean, first: ManifestChange = {}, leaseEpoch = 0): Promise<WriterEpoch> {
     if (this.#writerEpoch) return this.#writerEpoch;
     await this.#exclusively(async () => {
-      await this.#settle();
+      await this.#resolveDoubt();
       if (this.#writerEpoch) return;
       const { reservedTo, txid, writerEpochs, lost } = this.#manifest;
       const epoch = Math.max(leaseEpoch, this.#manifest.epoch + 1);
@@ -192,7 +192,7 @@ export class ManifestWriter {
    */
   async update(change: (manifest: Manifest) => ManifestChange | undefined): Promise<Manifest> {
     await this.#exclusively(async () => {
-      await this.#settle();
+      await this.#resolveDoubt();
       const next = change(this.#manifest);
       if (!next) return;
       // A copy's manifest is another node's; and what an earlier process of this one claimed is its own.
@@ -228,12 +228,12 @@ export class ManifestWriter {
    * back.
    */
   beginUpload(): string {
-    const { branchId, epoch, settledUlid } = this.#manifest;
+    const { branchId, epoch, garbageBelowUlid } = this.#manifest;
     const ulid = this.#options.world.ulid();
     this.#newestUlid =
-      ulid > settledUlid && ulid > this.#newestUlid
+      ulid > garbageBelowUlid && ulid > this.#newestUlid
         ? ulid
-        : ulidAfter(settledUlid > this.#newestUlid ? settledUlid : this.#newestUlid);
+        : ulidAfter(garbageBelowUlid > this.#newestUlid ? garbageBelowUlid : this.#newestUlid);
     const id = poolId(branchId, epoch, this.#newestUlid);
     this.#uploading.add(id);
     return id;
@@ -262,10 +262,12 @@ export class ManifestWriter {
       nonce: world.randomBytes(nonceBytes),
       prevHash: this.#hash ?? noHash,
       node: nodeId,
-      settledUlid: this.#settledUlid(change.epoch === undefined ? this.#manifest.settledUlid : ""),
+      garbageBelowUlid: this.#computeGarbageBelowUlid(
+        change.epoch === undefined ? this.#manifest.garbageBelowUlid : "",
+      ),
     };
     this.#doubt = { manifest, bytes: encodeManifest(manifest) };
-    await this.#settle();
+    await this.#resolveDoubt();
   }
 
   /**
@@ -273,7 +275,7 @@ export class ManifestWriter {
    * behind a name that is over: under a clock that went back, garbage with names of the future would else stay for as
    * long.
    */
-  #settledUlid(settled: string): string {
+  #computeGarbageBelowUlid(settled: string): string {
     let oldest = this.#options.world.ulid();
     for (const given of [settled, this.#newestUlid]) if (oldest <= given) oldest = ulidAfter(given);
     for (const id of this.#uploading) {
@@ -283,7 +285,7 @@ export class ManifestWriter {
     return oldest;
   }
 
-  async #settle(): Promise<void> {
+  async #resolveDoubt(): Promise<void> {
     if (this.#fenced) throw this.#fenced;
     if (!this.#doubt) return;
     const { store, uuid, branchId, world } = this.#options;
@@ -294,7 +296,7 @@ export class ManifestWriter {
       world.crashPoint("head-landed");
       if (outcome.kind === "landed") {
         this.#manifest = manifest;
-        this.#hash = hashOf(bytes);
+        this.#hash = computeSha256(bytes);
         this.#condition = { kind: "version", version: outcome.version };
         this.#doubt = undefined;
       } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
@@ -310,7 +312,7 @@ export class ManifestWriter {
 
   /** Whether the bytes are those of the manifest that is held here. */
   #isHeld(bytes: Uint8Array): boolean {
-    return this.#hash !== undefined && sameBytes(hashOf(bytes), this.#hash);
+    return this.#hash !== undefined && sameBytes(computeSha256(bytes), this.#hash);
   }
 
   /** Another manifest stands in the store, or none: nothing is changed from here any more. */

@@ -16,7 +16,7 @@ export interface WholeTimeline {
 }
 
 /** Ids that the timeline should hold and does not; the first range is the whole timeline when it has no image. */
-export function gapsOf(
+export function findGaps(
   { fromTxid, toTxid, refs, tail }: WholeTimeline,
   lost: readonly TxidRange[],
 ): readonly TxidRange[] {

@@ -42,7 +42,7 @@ interface TimelineView {
 }
 
 /** The manifest's own timeline first, then those of the past, newest first. */
-function timelinesOf(manifest: Manifest, history: History | undefined): readonly TimelineView[] {
+function listTimelines(manifest: Manifest, history: History | undefined): readonly TimelineView[] {
   const current: TimelineView = {
     fromTxid: manifest.fromTxid,
     toTxid: manifest.txid,
@@ -78,7 +78,7 @@ function isState(manifest: Manifest, txid: number): boolean {
  * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody
  * knows.
  */
-export function isGivenUp({ lost, writerEpochs }: Pick<Manifest, "lost" | "writerEpochs">, txid: number): boolean {
+export function isTxidLost({ lost, writerEpochs }: Pick<Manifest, "lost" | "writerEpochs">, txid: number): boolean {
   return lost.some((range) => within(range, txid)) && !writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
 }
 
@@ -150,7 +150,7 @@ export function groupsInARow({ lost }: Manifest, firstTxid: number, toTxid: numb
 }
 
 /** How the timeline restores the state, or undefined when it does not hold it. */
-export function planOfTimeline(
+export function findTimelinePlan(
   timeline: Omit<TimelineView, "endedAtMs">,
   lost: readonly TxidRange[],
   txid: number,
@@ -175,10 +175,10 @@ export function planOfTimeline(
  * How to restore the state, or undefined when no timeline holds it. Without the history only the manifest's timeline is
  * looked at.
  */
-export function planOf(manifest: Manifest, history: History | undefined, txid: number): Plan | undefined {
+export function findRestorePlan(manifest: Manifest, history: History | undefined, txid: number): Plan | undefined {
   if (!isState(manifest, txid)) return undefined;
-  for (const timeline of timelinesOf(manifest, history)) {
-    const plan = planOfTimeline(timeline, manifest.lost, txid);
+  for (const timeline of listTimelines(manifest, history)) {
+    const plan = findTimelinePlan(timeline, manifest.lost, txid);
     if (plan) return plan;
   }
   return undefined;
@@ -216,9 +216,9 @@ export function isRestorable(
 ): boolean {
   if (!isState(manifest, txid)) return false;
   const named = history?.checkpoints.some((checkpoint) => checkpoint.txid === txid) ?? false;
-  return timelinesOf(manifest, history).some(
+  return listTimelines(manifest, history).some(
     (timeline) =>
-      planOfTimeline(timeline, manifest.lost, txid) !== undefined &&
+      findTimelinePlan(timeline, manifest.lost, txid) !== undefined &&
       (named || currentUntilMs(timeline, txid) >= cutoffMs),
   );
 }
@@ -252,7 +252,7 @@ export async function forkedManifest(
   child: ForkedBranch,
   press: Compression,
 ): Promise<Manifest | undefined> {
-  const plan = planOf(parent, history, txid);
+  const plan = findRestorePlan(parent, history, txid);
   if (!plan) return undefined;
   return {
     uuid: parent.uuid,
@@ -271,7 +271,7 @@ export async function forkedManifest(
     refs: [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, txid))],
     tail: await Promise.all(plan.tail.map((segment) => cutTailSegment(segment, txid, press))),
     history: undefined,
-    settledUlid: "",
+    garbageBelowUlid: "",
   };
 }
 
@@ -340,7 +340,7 @@ export function rebased(manifest: Manifest, images: readonly SegmentRef[], ended
     txid !== undefined && images.every((image) => image.kind === "image" && image.lastTxid === txid),
     "a base image is of one state",
   );
-  if (planOf(manifest, undefined, txid) === undefined) return undefined;
+  if (findRestorePlan(manifest, undefined, txid) === undefined) return undefined;
   const deltas = manifest.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
   return { refs: [...images, ...deltas], fromTxid: txid, closed: closedTimeline(manifest, txid, endedAtMs) };
 }

@@ -14,7 +14,7 @@ import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import type { CopyOwner, CopyRecords } from "../../control/databases/copy-records.ts";
-import { countFiles, foldersOf } from "./files.ts";
+import { countFiles, listDatabasesOnDisk } from "./files.ts";
 
 export interface CopiesOptions {
   readonly records: CopyRecords;
@@ -95,20 +95,22 @@ export async function registerCopies({
   owner,
   databasesDirectory,
 }: Omit<CopiesOptions, "coordinated">): Promise<void> {
-  const marker = markerOf(databasesDirectory);
+  const marker = getMarkerPath(databasesDirectory);
   if (existsSync(marker)) return;
   const permits = new Semaphore(limits.copyReadsAtOnceMax);
   // One that was registered by a start that did not come to its end is registered twice, and purged twice.
-  await Promise.all(foldersOf(databasesDirectory).map((uuid) => permits.run(() => records.register(uuid, owner))));
+  await Promise.all(
+    listDatabasesOnDisk(databasesDirectory).map((uuid) => permits.run(() => records.register(uuid, owner))),
+  );
   await placeFile(realDisk, marker, new Uint8Array());
 }
 
 /** The node is alone: from now on its disk may have copies that are not registered. */
 export function unregisterCopies(databasesDirectory: string): void {
-  rmSync(markerOf(databasesDirectory), { force: true });
+  rmSync(getMarkerPath(databasesDirectory), { force: true });
 }
 
 /** Stands on a disk of which every copy is registered. */
-function markerOf(databasesDirectory: string): string {
+function getMarkerPath(databasesDirectory: string): string {
   return join(databasesDirectory, "..", "copies-registered");
 }

@@ -8,7 +8,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { pageBytes } from "../../format/history/pages.ts";
-import { stateOfPage, type DatabaseState } from "../../model/schema.ts";
+import { decodeStatePage, type DatabaseState } from "../../model/schema.ts";
 import { WalChanged, WalReader } from "../../sqlite/wal/wal-reader.ts";
 
 /** The state table is the first that an empty database is given, and nothing ever moves its page (model/schema). */
@@ -31,18 +31,18 @@ export function readFileState(path: string): FileState {
     const read = readSync(descriptor, page, 0, pageBytes, (statePage - 1) * pageBytes);
     if (read !== pageBytes) throw new StoreError("corrupt", "the file is too short for a database");
     const { size: bytes } = fstatSync(descriptor);
-    const logged = newestOf(path);
+    const logged = findNewestStatePage(path);
     // What was folded in may be newer than a log that is written over from its start.
-    const folded = stateOfPage(page);
-    const inLog = logged.page && stateOfPage(logged.page);
-    return { state: inLog && inLog.txid > folded.txid ? inLog : folded, loggedCommits: logged.commits, bytes };
+    const inFile = decodeStatePage(page);
+    const inLog = logged.page && decodeStatePage(logged.page);
+    return { state: inLog && inLog.txid > inFile.txid ? inLog : inFile, loggedCommits: logged.commits, bytes };
   } finally {
     closeSync(descriptor);
   }
 }
 
 /** The newest image of the state page in the log, and how many commits there are. */
-function newestOf(path: string): { readonly page: Uint8Array | undefined; readonly commits: number } {
+function findNewestStatePage(path: string): { readonly page: Uint8Array | undefined; readonly commits: number } {
   const log = new WalReader(path);
   let page: Uint8Array | undefined;
   let commits = 0;

@@ -145,7 +145,7 @@ export async function proveBranch(path: string, disk: Disk): Promise<void> {
 }
 
 /** Proves the log if that is owed. Call before anything opens the file. */
-export async function settleProof(path: string, disk: Disk): Promise<void> {
+export async function proveIfOwed(path: string, disk: Disk): Promise<void> {
   if (existsSync(`${path}${unprovenMark}`)) await proveBranch(path, disk);
 }
 
@@ -218,7 +218,7 @@ export function removeUnused(
 }
 
 /** Every database of which this disk has anything, set aside or not. */
-export function foldersOf(databasesDirectory: string): string[] {
+export function listDatabasesOnDisk(databasesDirectory: string): string[] {
   const uuids = new Set([...databaseUuids(databasesDirectory), ...namesIn(quarantineDirectory(databasesDirectory))]);
   return [...uuids].filter((uuid) => countFiles(databasesDirectory, uuid) > 0);
 }

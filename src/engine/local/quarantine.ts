@@ -74,7 +74,7 @@ export class Quarantine {
     this.#options = options;
     this.#root = quarantineDirectory(options.databasesDirectory);
     for (const uuid of databaseUuids(this.#root).filter(options.isOurs)) {
-      for (const { label, isMoving } of entriesOf(this.#root, uuid))
+      for (const { label, isMoving } of listEntries(this.#root, uuid))
         if (isMoving && label) this.#unfinished.add(`${uuid}/${label.branchId}`);
       this.#counts.set(uuid, namesIn(join(this.#root, uuid)).length);
     }
@@ -86,7 +86,7 @@ export class Quarantine {
     return this.#counts.values().reduce((sum, count) => sum + count, 0);
   }
 
-  /** Moves a branch's closed file and its log away. Throws what the disk throws: then `settle` finishes it. */
+  /** Moves a branch's closed file and its log away. Throws what the disk throws: then `finishMove` finishes it. */
   async setAside(
     uuid: string,
     branchId: string,
@@ -125,9 +125,9 @@ export class Quarantine {
   }
 
   /** Finishes a move of the branch's files that was cut short. Call before its file is looked at. */
-  async settle(uuid: string, branchId: string): Promise<void> {
+  async finishMove(uuid: string, branchId: string): Promise<void> {
     if (!this.#unfinished.has(`${uuid}/${branchId}`)) return;
-    for (const { name, label, isMoving } of entriesOf(this.#root, uuid))
+    for (const { name, label, isMoving } of listEntries(this.#root, uuid))
       if (isMoving && label?.branchId === branchId) await this.#finish(join(this.#root, uuid), name, label);
     this.#unfinished.delete(`${uuid}/${branchId}`);
   }
@@ -174,10 +174,10 @@ export function listQuarantine(dataDirectory: string): Quarantined[] {
   const root = quarantineDirectory(join(dataDirectory, "db"));
   return databaseUuids(root)
     .toSorted()
-    .flatMap((uuid) => entriesOf(root, uuid));
+    .flatMap((uuid) => listEntries(root, uuid));
 }
 
-function entriesOf(root: string, uuid: string): Quarantined[] {
+function listEntries(root: string, uuid: string): Quarantined[] {
   const directory = join(root, uuid);
   return namesIn(directory).map((name): Quarantined => {
     const isMoving = existsSync(join(directory, `${name}${moving}`));

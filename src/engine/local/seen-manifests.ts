@@ -12,7 +12,7 @@
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { writeWhole, type Disk } from "../../base/disk.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -109,7 +109,7 @@ export class SeenManifests {
   /** How far the claim is known to have been shipped. */
   shippedTo(uuid: string, branchId: string, writerEpoch: Uint8Array): number | undefined {
     const seen = this.#of(`${uuid}/${branchId}`);
-    return seen && claimsOf(seen).get(hex(writerEpoch));
+    return seen && mergeClaims(seen).get(hex(writerEpoch));
   }
 
   /** The number of the newest catalog that was seen; 0 when none was, or none of a database that had been written. */
@@ -205,7 +205,7 @@ export class SeenManifests {
   }
 
   #read(key: string): Seen | undefined {
-    const path = this.#pathOf(key);
+    const path = this.#buildPath(key);
     if (path === undefined || !existsSync(path)) return undefined;
     const kept = keptIn(readFileSync(path, "utf8"));
     // A loss of power may have taken it: then this node has seen nothing.
@@ -228,10 +228,10 @@ export class SeenManifests {
 
   #save(key: string, seen: Seen): void {
     this.#unsaved.delete(key);
-    const path = this.#pathOf(key);
+    const path = this.#buildPath(key);
     if (path === undefined || seen.isSaved) return;
     const { disk, world, notice } = this.#options;
-    const kept: Kept = { v: formats.seen.writes[0], epoch: seen.epoch, seq: seen.seq, claims: [...claimsOf(seen)] };
+    const kept: Kept = { v: formats.seen.writes[0], epoch: seen.epoch, seq: seen.seq, claims: [...mergeClaims(seen)] };
     const temporary = `${path}.tmp`;
     try {
       mkdirSync(join(path, ".."), { recursive: true, mode: 0o700 });
@@ -249,7 +249,10 @@ export class SeenManifests {
     } catch (error) {
       rmSync(temporary, { force: true });
       if (!this.#isTold)
-        notice(`what was seen of object storage could not be noted (${codeOf(error)})`, key.slice(0, key.indexOf("/")));
+        notice(
+          `what was seen of object storage could not be noted (${getErrorCode(error)})`,
+          key.slice(0, key.indexOf("/")),
+        );
       this.#isTold = true;
     }
   }
@@ -274,12 +277,12 @@ export class SeenManifests {
       }
       for (const folder of folders) if (existsSync(folder)) await disk.syncDirectory(folder);
     } catch (error) {
-      if (!this.#isTold) notice(`what was seen of object storage could not be synced (${codeOf(error)})`, "");
+      if (!this.#isTold) notice(`what was seen of object storage could not be synced (${getErrorCode(error)})`, "");
       this.#isTold = true;
     }
   }
 
-  #pathOf(key: string): string | undefined {
+  #buildPath(key: string): string | undefined {
     const { directory } = this.#options;
     return directory === undefined ? undefined : join(directory, ...key.split("/"));
   }
@@ -306,7 +309,7 @@ function keptIn(text: string): Kept | undefined {
 }
 
 /** The claims with those of the newest manifest, at most so many of the newest. */
-function claimsOf({ claims, writerEpochs }: Seen): ReadonlyMap<string, number> {
+function mergeClaims({ claims, writerEpochs }: Seen): ReadonlyMap<string, number> {
   for (const { id, lastTxid } of writerEpochs) raise(claims, hex(id), lastTxid);
   for (const claim of claims.keys()) {
     if (claims.size <= limits.seenClaimsMax) break;

@@ -6,7 +6,7 @@
  * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
  * brings it back.
  */
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { Alarms } from "../api/alarms.ts";
@@ -152,7 +152,7 @@ export class Chores {
       const isPassing = (error instanceof StoreError && !needsOperator(error)) || error instanceof ServiceError;
       if (chore === "settle" && isPassing) return this.inDoubt(uuid);
       alarms.note(uuid, "collection", error);
-      const why = needsOperator(error) ? error.message : codeOf(error);
+      const why = needsOperator(error) ? error.message : getErrorCode(error);
       if (chore === "purge")
         return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
       const what =

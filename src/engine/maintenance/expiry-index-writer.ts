@@ -5,7 +5,7 @@
  * branch is not put twice. An entry too many costs a look, so nothing here has to be exact. Must not know: what
  * expires.
  */
-import { codeOf } from "../../base/faults/errors.ts";
+import { getErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -18,7 +18,7 @@ export interface ExpiryIndexWriterOptions {
   readonly store: ObjectStore;
   readonly world: World;
   /** The name of a database, if any call has said it. */
-  readonly nameOf: (uuid: string) => string | undefined;
+  readonly findName: (uuid: string) => string | undefined;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
 }
@@ -82,17 +82,18 @@ export class ExpiryIndexWriter {
   }
 
   async #putAll(): Promise<void> {
-    const { store, nameOf, notice } = this.#options;
+    const { store, findName, notice } = this.#options;
     await Promise.all(
       [...this.#waiting].map(([key, place]) =>
         this.#permits.run(async () => {
           try {
-            await putDue(store, place, nameOf(place.uuid));
+            await putDue(store, place, findName(place.uuid));
             this.#waiting.delete(key);
             this.#lost = false;
           } catch (error) {
             // The next tick tries again.
-            if (!this.#lost) notice(`what is due in a database could not be noted yet (${codeOf(error)})`, place.uuid);
+            if (!this.#lost)
+              notice(`what is due in a database could not be noted yet (${getErrorCode(error)})`, place.uuid);
             this.#lost = true;
           }
         }),

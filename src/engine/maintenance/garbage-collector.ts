@@ -29,7 +29,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { decodeStored } from "../history/manifest-writer.ts";
 import { isWritten, type Catalogs } from "../history/catalogs.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import { historyOf } from "../history/histories.ts";
+import { readHistory } from "../history/histories.ts";
 import { referenced } from "../history/timelines.ts";
 import { lostManifest, wentBack } from "../api/lost.ts";
 
@@ -66,7 +66,7 @@ export interface Survey extends Marks {
   readonly catalog: Catalog;
   readonly listed: readonly string[];
   /** Ids of branches whose next manifest will let go of something that nothing refers to. */
-  readonly unsettled: ReadonlySet<string>;
+  readonly branchesToRewrite: ReadonlySet<string>;
 }
 
 export class GarbageCollector {
@@ -110,7 +110,7 @@ export class GarbageCollector {
     if (!marks) return undefined;
     const strays = listed.filter((key) => !marks.live.has(key) && !isGarbage(key, marks.manifests));
     const writers = strays.flatMap((key) => parsePoolId(key.slice(key.indexOf("/") + 1))?.branchId ?? []);
-    return { catalog, listed, ...marks, unsettled: new Set(writers) };
+    return { catalog, listed, ...marks, branchesToRewrite: new Set(writers) };
   }
 
   /**
@@ -198,7 +198,7 @@ export class GarbageCollector {
           `epoch ${seen.epoch}, number ${seen.seq}`,
         );
       manifests.set(id, manifest);
-      for (const key of referenced(manifest, await historyOf(store, manifest))) live.add(key);
+      for (const key of referenced(manifest, await readHistory(store, manifest))) live.add(key);
     }
     return { live, manifests };
   }
@@ -273,5 +273,5 @@ function isGarbage(key: string, manifests: ReadonlyMap<string, Manifest>): boole
   const manifest = manifests.get(named.branchId);
   // The branch is gone: what its last writers still put, nobody can ever refer to.
   if (!manifest) return true;
-  return named.epoch < manifest.epoch || (named.epoch === manifest.epoch && named.ulid < manifest.settledUlid);
+  return named.epoch < manifest.epoch || (named.epoch === manifest.epoch && named.ulid < manifest.garbageBelowUlid);
 }

@@ -7,14 +7,14 @@
  * remove. When a branch closes that was written, or whose policy lets go of memories by their age, what will be due of
  * it stands in the index, from its last sweep or from a look at its rows. Must not know: what expires.
  */
-import { refusalOf } from "../../base/faults/errors.ts";
+import { toRefusalData } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { ReadInput, WriteInput, WriteOutput } from "../../model/commands.ts";
 import type { Database } from "../database/database.ts";
 import type { ExpiryIndexWriter } from "./expiry-index-writer.ts";
 import { TurnedAway } from "../api/engine-port.ts";
-import { historyOf } from "../history/histories.ts";
+import { readHistory } from "../history/histories.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { Registry } from "../pool/registry.ts";
 import type { Retentions } from "../pool/retentions.ts";
@@ -76,7 +76,7 @@ export class Sweeper {
       this.#sweep(database, sweep, Infinity).catch((error: unknown) => {
         // Whoever has the database now sweeps it.
         if (!(error instanceof TurnedAway))
-          this.#options.notice(`a sweep of expired rows failed (${refusalOf(error)?.code ?? "fault"})`, "");
+          this.#options.notice(`a sweep of expired rows failed (${toRefusalData(error)?.code ?? "fault"})`, "");
       });
       if (++begun >= limits.sweepsPerTickMax) return;
     }
@@ -102,7 +102,7 @@ export class Sweeper {
       return found;
     } catch (error) {
       this.#options.notice(
-        `it could not be told what is due in a database (${refusalOf(error)?.code ?? "fault"})`,
+        `it could not be told what is due in a database (${toRefusalData(error)?.code ?? "fault"})`,
         database.opened.uuid,
       );
       return false;
@@ -121,7 +121,7 @@ export class Sweeper {
     if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
     if (manifest.now.history === undefined) return;
-    const { timelines } = await historyOf(source(uuid).store, manifest.now);
+    const { timelines } = await readHistory(source(uuid).store, manifest.now);
     // Whoever has claimed a branch trims its history.
     if (timelines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
       await database.claimNext();
@@ -148,7 +148,7 @@ export class Sweeper {
       if (dueAtMs !== undefined) due.note({ uuid, branchId, atMs: dueAtMs });
     } catch (error) {
       this.#options.notice(
-        `it could not be told what will be due in a database (${refusalOf(error)?.code ?? "fault"})`,
+        `it could not be told what will be due in a database (${toRefusalData(error)?.code ?? "fault"})`,
         uuid,
       );
     }
@@ -193,7 +193,7 @@ export class Sweeper {
         bytes: 0,
         deadlineMs: Infinity,
         durable: false,
-        settle: { done, failed: reject },
+        completion: { done, failed: reject },
       });
     });
   }

@@ -84,7 +84,7 @@ export function readClosedState(path: string): DatabaseState | undefined {
 }
 
 /** Moves the log into the file, so that a fresh one begins with the next write. */
-export function foldIn(connection: Connection): void {
+export function checkpointWal(connection: Connection): void {
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
 }
 
@@ -92,7 +92,7 @@ export function foldIn(connection: Connection): void {
  * Closes a file whose log was there, and leaves the log's file: as long as it is there the file's slack is taken for
  * unknown.
  */
-export function letGo(parts: Pick<FileOpeningParts, "disk">, connection: Connection): void {
+export function closeKeepingLog(parts: Pick<FileOpeningParts, "disk">, connection: Connection): void {
   try {
     new WalFile(connection.path, parts.disk).closeKeeping(connection);
   } catch (error) {
@@ -115,7 +115,7 @@ export function openedAt(
 ): Found {
   const { uuid, branchId } = manifest.now;
   const unshipped = groupsBetween(manifest.now, manifest.now.txid, state.txid);
-  if (unshipped === 0) foldIn(connection);
+  if (unshipped === 0) checkpointWal(connection);
   const log = new WalReader(path);
   const logged = log.count();
   const logIsLost = unshipped > logged;
@@ -158,7 +158,7 @@ export function openedUnwritten(
   manifest: ManifestWriter,
 ): Found {
   const { uuid, branchId } = manifest.now;
-  foldIn(connection);
+  checkpointWal(connection);
   const [log, statePage] = [new WalReader(path), stateRootPage(connection)];
   return { uuid, branchId, connection, state, manifest, log, statePage, knowsAll: true, logIsLost: false };
 }

@@ -15,12 +15,12 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import { checkReserved } from "../../sqlite/soundness.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isNewer } from "../local/seen-manifests.ts";
-import { branchPath, createFile, finishReplacement, removeFile, settleProof } from "../local/files.ts";
+import { branchPath, createFile, finishReplacement, removeFile, proveIfOwed } from "../local/files.ts";
 import { lostManifest } from "../api/lost.ts";
 import {
-  foldIn,
+  checkpointWal,
   isBroken,
-  letGo,
+  closeKeepingLog,
   openConnection,
   openedAt,
   openedCurrent,
@@ -40,7 +40,7 @@ import {
   type ManifestReadingParts,
   type ReadManifest,
 } from "./served-manifest.ts";
-import { standingOf } from "./standing.ts";
+import { computeStanding } from "./standing.ts";
 
 export interface OpeningParts extends ManifestReadingParts, FileOpeningParts, RestoringParts {
   readonly databasesDirectory: string;
@@ -79,9 +79,9 @@ export class BranchOpening {
   async open(): Promise<Opened> {
     const { quarantine, disk } = this.#parts;
     // What a crash has cut short is finished before anything looks at the file.
-    await quarantine.settle(this.#target.uuid, this.#target.branchId);
+    await quarantine.finishMove(this.#target.uuid, this.#target.branchId);
     finishReplacement(this.#path);
-    await settleProof(this.#path, disk);
+    await proveIfOwed(this.#path, disk);
     // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
     const logWasLeft = existsSync(`${this.#path}-wal`);
     const found = await this.#openFile();
@@ -169,7 +169,7 @@ export class BranchOpening {
       return undefined;
     } catch (error) {
       // Where the log was let go of, the connection is closed already.
-      if (connection?.raw.open) letGo(this.#parts, connection);
+      if (connection?.raw.open) closeKeepingLog(this.#parts, connection);
       if (!isBroken(error)) throw error;
       await this.#setAside(manifest, undefined, "it was not a database that could be read");
       return undefined;
@@ -191,14 +191,14 @@ export class BranchOpening {
     // What was shipped to a history that is given up is not in object storage.
     const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
       isOlder ? undefined : places.shippedTo(uuid, branchId, writerEpoch);
-    switch (standingOf(now, state, nodeId, shippedTo)) {
+    switch (computeStanding(now, state, nodeId, shippedTo)) {
       case "current":
         return openedAt(this.#parts, this.#path, connection, state, manifest);
       case "ahead":
         return isOlder ? { why: acceptedAsOlder } : openedAt(this.#parts, this.#path, connection, state, manifest);
       case "behind":
-        foldIn(connection);
-        letGo(this.#parts, connection);
+        checkpointWal(connection);
+        closeKeepingLog(this.#parts, connection);
         await rollFileForward(this.#parts, this.#path, now, uuid, state.txid);
         return openedCurrent(this.#parts, this.#path, manifest);
       case "stale":

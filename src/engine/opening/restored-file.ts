@@ -12,7 +12,7 @@ import type { Manifest } from "../../format/history/manifest.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { replaceFile, restoredMark } from "../local/files.ts";
-import { planOf, type Plan } from "../history/timelines.ts";
+import { findRestorePlan, type Plan } from "../history/timelines.ts";
 import { UnusableManifest } from "../api/lost.ts";
 import { materialise, rollForward } from "../segments/restore.ts";
 
@@ -38,7 +38,7 @@ export function isRestored(path: string): boolean {
 }
 
 /** The file's node has claimed the branch: from now on nothing it acknowledges can be missing from the file. */
-export function forgetRestored(path: string): void {
+export function removeRestoredMarker(path: string): void {
   rmSync(restoredMarker(path), { force: true });
 }
 
@@ -85,7 +85,7 @@ async function markRestored({ disk }: RestoringParts, path: string): Promise<voi
 }
 
 function ownPlan(manifest: Manifest): Plan {
-  const plan = planOf(manifest, undefined, manifest.txid);
+  const plan = findRestorePlan(manifest, undefined, manifest.txid);
   if (!plan) throw new UnusableManifest("a manifest does not say how its own state is restored");
   return plan;
 }

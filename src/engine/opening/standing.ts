@@ -37,11 +37,16 @@ export type Standing =
 /** How far a claim is known to have reached object storage; undefined when nothing is known of it. */
 export type ShippedTo = (writerEpoch: Uint8Array) => number | undefined;
 
-export function standingOf(manifest: Manifest, state: DatabaseState, nodeId: string, shippedTo: ShippedTo): Standing {
+export function computeStanding(
+  manifest: Manifest,
+  state: DatabaseState,
+  nodeId: string,
+  shippedTo: ShippedTo,
+): Standing {
   const { txid, writerEpochId } = state;
   if (writerEpochId === undefined) return unclaimed(manifest, txid, nodeId);
   if (txid > manifest.reservedTo && txid > manifest.txid) return "beyond";
-  const claim = claimOf(manifest, writerEpochId);
+  const claim = findClaim(manifest, writerEpochId);
   if (claim === undefined) return ofUnlistedClaim(manifest, txid, shippedTo(writerEpochId));
   if (txid > claim.lastTxid) return txid > manifest.txid && isNewest(manifest, state, nodeId) ? "ahead" : "orphaned";
   if (txid < manifest.fromTxid) return "stale";
@@ -90,10 +95,10 @@ function isNewest(manifest: Manifest, state: DatabaseState, nodeId: string): boo
 
 /** The claims after the one that wrote the state; undefined when the manifest does not list that. */
 function claimsSince(manifest: Manifest, { writerEpochId }: DatabaseState): Manifest["writerEpochs"] | undefined {
-  const claim = writerEpochId && claimOf(manifest, writerEpochId);
+  const claim = writerEpochId && findClaim(manifest, writerEpochId);
   return claim && manifest.writerEpochs.slice(manifest.writerEpochs.indexOf(claim) + 1);
 }
 
-function claimOf({ writerEpochs }: Manifest, id: Uint8Array): Manifest["writerEpochs"][number] | undefined {
+function findClaim({ writerEpochs }: Manifest, id: Uint8Array): Manifest["writerEpochs"][number] | undefined {
   return writerEpochs.find((writerEpoch) => Buffer.compare(writerEpoch.id, id) === 0);
 }

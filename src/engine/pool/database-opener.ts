@@ -6,14 +6,14 @@
  * asked of it.
  */
 import { existsSync } from "node:fs";
-import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import { VectorCache, type VectorPool } from "../../model/index/vector-index.ts";
 import type { Disk } from "../../base/disk.ts";
 import { ManifestWriter, Fenced } from "../history/manifest-writer.ts";
-import { isWritten, nameOfBranch } from "../history/catalogs.ts";
+import { isWritten, findBranchName } from "../history/catalogs.ts";
 import { Claims, type ClaimsParts } from "../writer/claims.ts";
 import type { Copies } from "../local/copies.ts";
 import { Database } from "../database/database.ts";
@@ -34,7 +34,7 @@ import type { SeenManifests } from "../local/seen-manifests.ts";
 import { LostObject } from "../api/lost.ts";
 import { readClosedState, type Opened } from "../opening/opened-file.ts";
 import { BranchOpening, type OpeningParts } from "../opening/opening.ts";
-import { laneOf, type EngineOptions, type Target } from "../api/protocol.ts";
+import { computeLane, type EngineOptions, type Target } from "../api/protocol.ts";
 import { Quarantine } from "../local/quarantine.ts";
 import { Shipper, type ShippingParts } from "../shipping/shipper.ts";
 import type { Slices } from "../../sqlite/slices.ts";
@@ -50,7 +50,7 @@ export interface DatabaseOpenerParts extends ClaimsParts {
   readonly copies: Copies;
   readonly vectorPool: VectorPool;
   /** What policy says of how long the database keeps its memories. */
-  readonly retentionOf: (uuid: string) => MemoryRetention | undefined;
+  readonly findRetention: (uuid: string) => MemoryRetention | undefined;
   /** What runs user SQL that writes, and writes that take long; without one, the thread itself. */
   readonly sql: SqlWriter | undefined;
   readonly slices: Slices | undefined;
@@ -76,7 +76,7 @@ export class DatabaseOpener {
     this.claims = new Claims(parts);
     this.places = parts.places;
     const { databasesDirectory, lane, lanes, scratchDirectory } = parts.engine;
-    const isOurs = (uuid: string): boolean => laneOf(uuid, lanes) === lane;
+    const isOurs = (uuid: string): boolean => computeLane(uuid, lanes) === lane;
     // Before anything is opened: what looks like a leftover is one.
     for (const uuid of databaseUuids(databasesDirectory).filter(isOurs)) removeLeftovers(databasesDirectory, uuid);
     this.quarantine = new Quarantine({
@@ -97,7 +97,7 @@ export class DatabaseOpener {
     const { catalogs, alarms, leaseState } = this.#parts;
     const { uuid } = target;
     // Another node may hold the database, and have changed its branches.
-    if (leaseState.leaseEpochOf(uuid) !== undefined && !leaseState.isLive) await catalogs.fresh(uuid);
+    if (leaseState.getLeaseEpoch(uuid) !== undefined && !leaseState.isLive) await catalogs.fresh(uuid);
     const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
     return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
   }
@@ -112,7 +112,7 @@ export class DatabaseOpener {
     const catalog = await catalogs.get(uuid);
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
-    const claimed = at === "newest" ? undefined : this.claims.manifestOf(uuid, branch.id);
+    const claimed = at === "newest" ? undefined : this.claims.findManifest(uuid, branch.id);
     const manifest = at instanceof ManifestWriter && at.now.branchId === branch.id ? at : claimed;
     const target = { uuid, branchId: branch.id, held: manifest, isListed: catalog && isWritten(catalog) };
     const found = await this.#parts.copies.making(uuid, (registered) =>
@@ -179,7 +179,7 @@ export class DatabaseOpener {
       isDeleted: () => catalogs.isDeleted(uuid, branch.id),
       logCheckpointBytes: engine.logCheckpointBytes,
       largeSyncs: this.#largeSyncs,
-      retention: () => this.#parts.retentionOf(uuid),
+      retention: () => this.#parts.findRetention(uuid),
       sql,
       slices,
       turn: (act) => this.#parts.turn(uuid, act),
@@ -195,7 +195,7 @@ export class DatabaseOpener {
   /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
   async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
     const { leaseState, engine, catalogs } = this.#parts;
-    if (!engine.shipping || leaseState.leaseEpochOf(uuid) === undefined) return;
+    if (!engine.shipping || leaseState.getLeaseEpoch(uuid) === undefined) return;
     try {
       await catalogs.ensure(uuid);
     } catch (error) {
@@ -221,7 +221,8 @@ export class DatabaseOpener {
       if (!(error instanceof Fenced)) markUnproven(database.path);
     } catch (fault) {
       notice(
-        `that a log is to be proven could not be noted (${codeOf(fault)}): it is, unless this process ends before`,
+        `that a log is to be proven could not be noted (${getErrorCode(fault)}): it is, unless this process ` +
+          "ends before",
       );
     }
     this.claims.lose(database.opened, error, database.safeTxid);
@@ -236,7 +237,7 @@ export class DatabaseOpener {
     const catalog = await catalogs.fresh(uuid);
     const logs = branchesWithLogs(engine.databasesDirectory, [uuid]);
     if (logs.length === 0 || (catalog ? catalog.deletedAtMs !== undefined : await isDeleted(uuid))) return [];
-    return logs.flatMap(({ branchId }) => nameOfBranch(catalog, uuid, branchId) ?? []);
+    return logs.flatMap(({ branchId }) => findBranchName(catalog, uuid, branchId) ?? []);
   }
 
   /**
@@ -293,7 +294,7 @@ export class DatabaseOpener {
         },
         stalled: () => database().shippingMoved(),
         rested: () => database().mayRest(),
-        failed: (error) => database().giveUp(error),
+        failed: (error) => database().failHandle(error),
         notice: events.notice,
       },
     });

@@ -19,7 +19,7 @@ export class ExpiredBranches {
   async remove(uuid: string): Promise<readonly CatalogBranch[]> {
     const { branches, registry } = this.#parts;
     const expired = await branches.removeExpired(uuid);
-    for (const { id, name } of expired) await registry.retire({ uuid, branch: name }, id);
+    for (const { id, name } of expired) await registry.removeDeletedBranch({ uuid, branch: name }, id);
     return expired;
   }
 }

@@ -5,7 +5,7 @@
  * gives way to another is covered by object storage; there are never more handles than there may be. Must not know: who
  * asks for a branch, and when it is to be closed.
  */
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
@@ -123,14 +123,18 @@ export class HandleLifecycle {
   }
 
   /** Closes the handle, and remembers how far the branch was served. */
-  shut(database: Database): void {
+  closeHandle(database: Database): void {
     this.#options.opener.noteSeen(database);
     this.#options.events.closing(database);
     try {
       database.close();
     } catch (error) {
       // The handle is gone all the same, and whoever opens the file next finds what it holds.
-      this.#options.events.notice("warn", `a file did not close in order (${codeOf(error)})`, database.opened.uuid);
+      this.#options.events.notice(
+        "warn",
+        `a file did not close in order (${getErrorCode(error)})`,
+        database.opened.uuid,
+      );
     }
   }
 
@@ -143,10 +147,10 @@ export class HandleLifecycle {
         this.#slots.reserve();
         return;
       }
-      const idle = this.#slots.entries().find(([, database]) => database.idle && database.settled);
+      const idle = this.#slots.entries().find(([, database]) => database.idle && database.isDrained);
       if (idle) {
         this.#slots.take(idle[0]);
-        this.shut(idle[1]);
+        this.closeHandle(idle[1]);
         this.#evicted++;
       } else {
         // The oldest is asked to become closable.
@@ -173,8 +177,8 @@ export class HandleLifecycle {
         await database.rested.next(world, untilMs);
       } else {
         this.#slots.take(key);
-        if (database && !database.settled) this.#uncovered.add(database.opened.manifest);
-        if (database) this.shut(database);
+        if (database && !database.isDrained) this.#uncovered.add(database.opened.manifest);
+        if (database) this.closeHandle(database);
         return this.#slots.occupy(key, then);
       }
     } while (world.monotonicMs() < untilMs);
@@ -188,25 +192,26 @@ export class HandleLifecycle {
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
     const { events, opener } = this.#options;
-    const why = error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${codeOf(error)})`;
+    const why =
+      error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${getErrorCode(error)})`;
     events.notice("warn", `${why}; the database is opened again once its log is proven`, target.uuid);
     opener.forget(database, error, (message) => events.notice("warn", message, target.uuid));
     database.mayRest();
     // An exclusive act holds the key already, and abandons the handle itself.
     if (this.#slots.get(key) !== database) return;
     this.#slots.take(key);
-    void this.#slots.occupy(key, () => this.abandon(database, target));
+    void this.#slots.occupy(key, () => this.closeFailed(database, target));
   }
 
   /** Closes a handle that was given up, and resolves when its log is proven: only then is it opened again. */
-  async abandon(database: Database, target: Target): Promise<void> {
+  async closeFailed(database: Database, target: Target): Promise<void> {
     const { world, events, opener } = this.#options;
     opener.noteSeen(database);
     while (database.inUse) await database.rested.next(world);
     try {
-      database.abandon();
+      database.closeFailed();
     } catch (fault) {
-      events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
+      events.notice("warn", `the failed handle did not close in order (${getErrorCode(fault)})`, target.uuid);
     }
     for (let pauseMs = proofPauseMsMin; ; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
@@ -215,7 +220,7 @@ export class HandleLifecycle {
         events.notice(
           "warn",
           "the log could not be proven " +
-            `(${codeOf(fault)}); ${this.#isEnding ? "whoever opens it next tries again" : "trying again"}`,
+            `(${getErrorCode(fault)}); ${this.#isEnding ? "whoever opens it next tries again" : "trying again"}`,
           target.uuid,
         );
         if (this.#isEnding) return;

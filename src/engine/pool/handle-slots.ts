@@ -109,18 +109,18 @@ export class HandleSlots {
   }
 
   /** Those of the database's branches. */
-  keysOf(uuid: string): readonly string[] {
+  listKeys(uuid: string): readonly string[] {
     return [...(this.#keysByDatabase.get(uuid) ?? [])];
   }
 
   /** What is open of the database's branches. */
-  openOf(uuid: string): readonly Database[] {
-    return this.keysOf(uuid).flatMap((key) => this.get(key) ?? []);
+  listOpen(uuid: string): readonly Database[] {
+    return this.listKeys(uuid).flatMap((key) => this.get(key) ?? []);
   }
 
   /** What keeps everybody from a branch of the database, if anything does. */
-  busyOf(uuid: string): Promise<void> | undefined {
-    for (const key of this.keysOf(uuid)) {
+  findBusy(uuid: string): Promise<void> | undefined {
+    for (const key of this.listKeys(uuid)) {
       const until = this.busy(key);
       if (until) return until;
     }
@@ -132,7 +132,7 @@ export class HandleSlots {
     if (before) this.#slots.delete(key);
     this.#slots.set(key, slot);
     this.#open += Number(slot.kind === "open") - Number(before?.kind === "open");
-    const uuid = databaseOf(key);
+    const uuid = parseDatabase(key);
     const keys = this.#keysByDatabase.get(uuid);
     if (keys) keys.add(key);
     else this.#keysByDatabase.set(uuid, new Set([key]));
@@ -141,7 +141,7 @@ export class HandleSlots {
   #remove(key: string): void {
     if (this.#slots.get(key)?.kind === "open") this.#open--;
     this.#slots.delete(key);
-    const uuid = databaseOf(key);
+    const uuid = parseDatabase(key);
     const keys = this.#keysByDatabase.get(uuid);
     keys?.delete(key);
     if (keys?.size === 0) this.#keysByDatabase.delete(uuid);
@@ -150,10 +150,10 @@ export class HandleSlots {
 }
 
 /** The key of a branch. Uuids and branch names hold no slash, so the two parts can never run into each other. */
-export function keyOf(target: Target): string {
+export function buildKey(target: Target): string {
   return `${target.uuid}/${target.branch}`;
 }
 
-function databaseOf(key: string): string {
+function parseDatabase(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }

@@ -61,8 +61,8 @@ export class OwnershipTransfer {
    * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without
    * what lies here, and its claim keeps it from being shipped, so that the lease had better stay.
    */
-  letGo(uuid: string): Promise<void> {
-    this.forfeit(uuid);
+  releaseDatabase(uuid: string): Promise<void> {
+    this.releaseLease(uuid);
     return this.#turns.take(uuid, () => this.#handOver(uuid));
   }
 
@@ -70,23 +70,23 @@ export class OwnershipTransfer {
    * The database is not held from this very instant: what has not begun is turned away. Gives the lease epoch that
    * ends.
    */
-  forfeit(uuid: string): number | undefined {
+  releaseLease(uuid: string): number | undefined {
     const { leaseState } = this.#options;
-    const leaseEpoch = leaseState.leaseEpochOf(uuid);
-    leaseState.letGo(uuid);
-    for (const database of this.#openOf(uuid)) database.turnAway();
+    const leaseEpoch = leaseState.getLeaseEpoch(uuid);
+    leaseState.releaseDatabase(uuid);
+    for (const database of this.#listOpen(uuid)) database.turnAway();
     return leaseEpoch;
   }
 
   async #take(uuid: string, leaseEpoch: number): Promise<void> {
     const { leaseState, registry } = this.#options;
-    if ((leaseState.leaseEpochOf(uuid) ?? -1) >= leaseEpoch) return;
+    if ((leaseState.getLeaseEpoch(uuid) ?? -1) >= leaseEpoch) return;
     // Another node may have had it between an older lease epoch and this one.
-    this.forfeit(uuid);
+    this.releaseLease(uuid);
     const losses = this.#losses;
     await registry.freshen(uuid);
     await registry.catalogs.confirm(uuid);
-    for (const database of this.#openOf(uuid)) if (database.claimed) await this.#confirm(database);
+    for (const database of this.#listOpen(uuid)) if (database.claimed) await this.#confirm(database);
     if (losses !== this.#losses) throw new TurnedAway("unheld");
     leaseState.hold(uuid, leaseEpoch);
   }
@@ -100,7 +100,7 @@ export class OwnershipTransfer {
       await database.opened.manifest.update(() => ({}));
     } catch (error) {
       if (!(error instanceof Fenced)) throw error;
-      database.giveUp(error);
+      database.failHandle(error);
     }
   }
 
@@ -108,14 +108,14 @@ export class OwnershipTransfer {
     const { registry, opener, compactor, world, notice } = this.#options;
     const untilMs = world.monotonicMs() + limits.lastShipMs;
     // A hold that was under way may have ended meanwhile.
-    this.forfeit(uuid);
+    this.releaseLease(uuid);
     // Before anything closes: what is opened from now on is opened at the newest manifest.
     const forgotten = opener.claims.forget(uuid);
     const { closed, isCovered } = await registry.release(uuid, untilMs);
     // A job that changes a manifest later would only cost the next holder a try.
     await Promise.race([compactor.over(uuid), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
-    const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.manifest));
-    await opener.claims.giveBack(
+    const open = new Set(this.#listOpen(uuid).map(({ opened }) => opened.manifest));
+    await opener.claims.releaseIds(
       [...new Set([...forgotten, ...closed])].filter((manifest) => !open.has(manifest)),
       untilMs,
     );
@@ -124,7 +124,7 @@ export class OwnershipTransfer {
     throw new ServiceError("unavailable", "the database could not be shipped in time", { retryAfterSecs: 1 });
   }
 
-  #openOf(uuid: string): Database[] {
+  #listOpen(uuid: string): Database[] {
     return [...this.#options.registry.databases()].filter(({ opened }) => opened.uuid === uuid);
   }
 }

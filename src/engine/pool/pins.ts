@@ -4,7 +4,7 @@
  * Always true: a pin ends by its own token, which reaches the very handle that was pinned, whatever is open by then.
  */
 import type { Database } from "../database/database.ts";
-import type { Pinned, Settle } from "../api/protocol.ts";
+import type { Pinned, Completion } from "../api/protocol.ts";
 
 interface Pin {
   readonly database: Database;
@@ -27,10 +27,10 @@ export class Pins {
    * Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: it was another
    * engine's, before this one.
    */
-  unpin(token: number, seenTxid: number, settleOf: (database: Database) => Settle): boolean {
+  unpin(token: number, seenTxid: number, makeCompletion: (database: Database) => Completion): boolean {
     const pin = this.#pins.get(token);
     this.#pins.delete(token);
-    pin?.database.unpin(seenTxid, settleOf(pin.database), pin.isPrimary);
+    pin?.database.unpin(seenTxid, makeCompletion(pin.database), pin.isPrimary);
     return pin !== undefined;
   }
 }

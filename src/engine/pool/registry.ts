@@ -5,7 +5,7 @@
  * only when object storage covers it, except at the end. How it is opened, closed and rebuilt is for
  * engine/pool/handle-lifecycle. Must not know: what is asked of a database, which nodes hold which.
  */
-import { codeOf, ServiceError, type StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, type StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, turn } from "../../base/world.ts";
@@ -15,14 +15,14 @@ import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
-import { HandleSlots, keyOf } from "./handle-slots.ts";
+import { HandleSlots, buildKey } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
 
 export interface RegistryOptions extends HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
   readonly catalogs: Catalogs;
   /** Uuids of databases that were deleted by way of this thread; a uuid is never used again. */
-  readonly dropped: LruMap<string, true>;
+  readonly deleted: LruMap<string, true>;
 }
 
 export class Registry {
@@ -57,12 +57,12 @@ export class Registry {
 
   /** What is open of that name, whether or not its time is over; this is no use of it. */
   peek(target: Target): Database | undefined {
-    return this.#slots.get(keyOf(target));
+    return this.#slots.get(buildKey(target));
   }
 
   /** The open database, when it is open now: the fast path, which needs no promise. */
   current(target: Target): Database | undefined {
-    const key = keyOf(target);
+    const key = buildKey(target);
     const database = this.#slots.get(key);
     if (!database || database.ended) return undefined;
     this.#slots.used(key);
@@ -74,10 +74,10 @@ export class Registry {
    * at the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
    */
   async use(target: Target, deadlineMs: number, manifest?: "newest"): Promise<Database> {
-    const key = keyOf(target);
+    const key = buildKey(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
-      if (this.#options.dropped.has(target.uuid))
+      if (this.#options.deleted.has(target.uuid))
         throw new ServiceError("database_not_found", "the database was deleted meanwhile");
       if (this.#options.world.monotonicMs() > deadlineMs)
         throw new ServiceError("request_timeout", "the request's time was over before its database was open");
@@ -87,7 +87,7 @@ export class Registry {
       // By a clock that may be wrong: what is not shipped yet stays on the disk.
       if (ended && !ended.surelyEnded)
         throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
-      if (ended) await this.retire(target, ended.opened.branchId);
+      if (ended) await this.removeDeletedBranch(target, ended.opened.branchId);
       else
         await (this.#purging.get(target.uuid) ??
           this.#slots.busy(key) ??
@@ -103,12 +103,12 @@ export class Registry {
    */
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
-    const key = keyOf(target);
+    const key = buildKey(target);
     const patientUntilMs = world.monotonicMs() + limits.refreshPatienceMs;
     for (;;) {
       // In a turn of its own, when everybody who was given the handle has used it.
       await turn(world);
-      if (this.#slots.get(key) !== database || !database.settled || !isStillWanted()) return;
+      if (this.#slots.get(key) !== database || !database.isDrained || !isStillWanted()) return;
       if (database.idle || world.monotonicMs() >= patientUntilMs) break;
       await database.rested.next(world, patientUntilMs);
     }
@@ -116,8 +116,8 @@ export class Registry {
     let hindrance: StoreError | undefined;
     await this.#slots.occupy(key, async () => {
       while (!database.idle && !database.poisoned) await database.rested.next(world);
-      if (database.poisoned) return this.#handles.abandon(database, target);
-      this.#handles.shut(database);
+      if (database.poisoned) return this.#handles.closeFailed(database, target);
+      this.#handles.closeHandle(database);
       hindrance = await this.#handles.reopen(key, target, database);
     });
     // Only now: those who waited have a handle all the same.
@@ -133,7 +133,7 @@ export class Registry {
     const { opener, catalogs } = this.#options;
     opener.claims.forget(uuid);
     await catalogs.fresh(uuid);
-    for (const key of this.#slots.keysOf(uuid)) {
+    for (const key of this.#slots.listKeys(uuid)) {
       if (!this.#slots.get(key)?.claimed) await this.#handles.close(key, async () => {});
     }
   }
@@ -150,22 +150,22 @@ export class Registry {
     const { world } = this.#options;
     const closed: ManifestWriter[] = [];
     // What opens just now may have a manifest that was claimed here.
-    const busy = this.#slots.keysOf(uuid).flatMap((key) => this.#slots.busy(key) ?? []);
+    const busy = this.#slots.listKeys(uuid).flatMap((key) => this.#slots.busy(key) ?? []);
     await Promise.race([Promise.allSettled(busy), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
     for (;;) {
       const left: Database[] = [];
-      for (const key of this.#slots.keysOf(uuid)) {
+      for (const key of this.#slots.listKeys(uuid)) {
         const database = this.#slots.get(key);
-        if (database?.idle && database.settled) {
+        if (database?.idle && database.isDrained) {
           this.#slots.take(key);
-          this.#handles.shut(database);
+          this.#handles.closeHandle(database);
           closed.push(database.opened.manifest);
-        } else if (database && (database.opened.manifest.writerEpoch || !database.settled)) {
+        } else if (database && (database.opened.manifest.writerEpoch || !database.isDrained)) {
           left.push(database);
         }
       }
       if (left.length === 0 || world.monotonicMs() >= untilMs)
-        return { closed, isCovered: left.every(({ settled }) => settled) };
+        return { closed, isCovered: left.every(({ isDrained }) => isDrained) };
       for (const database of left) database.hurry();
       await Promise.race(left.map((database) => database.rested.next(world, untilMs)));
     }
@@ -175,19 +175,19 @@ export class Registry {
    * Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use
    * fetches them anew.
    */
-  async purgeCopies(uuid: string): Promise<void> {
+  async removeCopies(uuid: string): Promise<void> {
     await this.#openLogs(uuid);
     for (let purging = this.#purging.get(uuid); purging; purging = this.#purging.get(uuid))
       await purging.catch(() => {});
-    const purging = this.#purge(uuid).finally(() => this.#purging.delete(uuid));
+    const purging = this.#removeFiles(uuid).finally(() => this.#purging.delete(uuid));
     this.#purging.set(uuid, purging);
     await purging;
   }
 
   /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
-  async drop(uuid: string): Promise<void> {
-    this.#options.dropped.set(uuid, true);
-    for (const key of this.#slots.keysOf(uuid)) await this.#handles.close(key, async () => {});
+  async closeAndRemove(uuid: string): Promise<void> {
+    this.#options.deleted.set(uuid, true);
+    for (const key of this.#slots.listKeys(uuid)) await this.#handles.close(key, async () => {});
     await this.#options.opener.removeDatabase(uuid);
   }
 
@@ -195,11 +195,11 @@ export class Registry {
    * Closes a branch that does not exist any more and removes its file. Its name may be another branch's by now, which
    * is left alone.
    */
-  async retire(target: Target, branchId: string): Promise<void> {
-    await this.#retire(keyOf(target), target.uuid, branchId);
+  async removeDeletedBranch(target: Target, branchId: string): Promise<void> {
+    await this.#removeDeletedBranch(buildKey(target), target.uuid, branchId);
   }
 
-  async #retire(key: string, uuid: string, branchId: string): Promise<void> {
+  async #removeDeletedBranch(key: string, uuid: string, branchId: string): Promise<void> {
     const notice = (message: string): void => this.#options.events.notice("warn", message, uuid);
     await this.#handles.close(key, () => this.#options.opener.removeBranch(uuid, branchId, notice), branchId);
   }
@@ -214,7 +214,7 @@ export class Registry {
     act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>,
   ): Promise<Value> {
     const { world } = this.#options;
-    const key = keyOf(target);
+    const key = buildKey(target);
     let database = await this.use(target, deadlineMs);
     // Whoever waited for the same handle may have taken it first.
     while (this.#slots.get(key) !== database) database = await this.use(target, deadlineMs);
@@ -222,18 +222,18 @@ export class Registry {
     let outcome: { readonly value: Value } | { readonly error: unknown } | undefined;
     await this.#slots.occupy(key, async () => {
       try {
-        await this.#settled(database, deadlineMs);
+        await this.#waitUntilDrained(database, deadlineMs);
         const { value, afterwards } = await act(database);
         // Whoever came by the handle before it was taken asks for nothing that is not covered already.
         while (!database.idle) await database.rested.next(world);
-        this.#handles.shut(database);
+        this.#handles.closeHandle(database);
         afterwards();
         outcome = { value };
       } catch (error) {
         outcome = { error };
         // A refusal has changed nothing. After anything else nobody knows what the manifest will come to say.
-        if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.giveUp(error);
-        if (database.poisoned) await this.#handles.abandon(database, target);
+        if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.failHandle(error);
+        if (database.poisoned) await this.#handles.closeFailed(database, target);
         else this.#slots.release(key, database);
       }
     });
@@ -245,20 +245,20 @@ export class Registry {
    * Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be
    * closed stays open.
    */
-  async retireOthers(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
+  async removeOtherBranches(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
     for (const [key, { opened }] of [...this.#slots.entries()]) {
       if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
-      await this.#retire(key, uuid, opened.branchId);
+      await this.#removeDeletedBranch(key, uuid, opened.branchId);
     }
   }
 
   /** Begins `act` at an instant at which no branch of the database opens or closes, with those that are open. */
   async between<Value>(uuid: string, act: (open: readonly Database[]) => Promise<Value>): Promise<Value> {
-    for (let busy = this.#slots.busyOf(uuid); busy; busy = this.#slots.busyOf(uuid)) {
+    for (let busy = this.#slots.findBusy(uuid); busy; busy = this.#slots.findBusy(uuid)) {
       // Whether it opens or fails is of no interest here: it is looked again.
       await busy.catch(() => {});
     }
-    return act(this.#slots.openOf(uuid));
+    return act(this.#slots.listOpen(uuid));
   }
 
   /** Every open database, least recently used first. */
@@ -280,9 +280,9 @@ export class Registry {
     const startedMs = world.monotonicMs();
     for (const [key, database] of this.#slots.entries()) {
       if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
-      if (!database.idle || !database.settled || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
+      if (!database.idle || !database.isDrained || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#slots.take(key);
-      this.#handles.shut(database);
+      this.#handles.closeHandle(database);
       this.#closedSinceTrim++;
     }
     if (this.#closedSinceTrim >= limits.closedPerTrim) {
@@ -300,33 +300,33 @@ export class Registry {
     const { world } = this.#options;
     const lastMs = world.monotonicMs() + limits.lastShipMs;
     for (const database of this.#slots.databases()) database.hurry();
-    while ([...this.#slots.databases()].some((database) => !database.settled) && world.monotonicMs() < lastMs)
+    while ([...this.#slots.databases()].some((database) => !database.isDrained) && world.monotonicMs() < lastMs)
       await this.#slots.changed.next(world, lastMs);
     const closings = this.#slots.keys().map((key) => this.#handles.close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
       if (outcome.status === "rejected")
-        this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
+        this.#options.events.notice("warn", `a file stayed open at the end (${getErrorCode(outcome.reason)})`, "");
     }
-    await this.#giveBackIds(lastMs);
+    await this.#releaseIds(lastMs);
   }
 
-  async #giveBackIds(untilMs: number): Promise<void> {
+  async #releaseIds(untilMs: number): Promise<void> {
     this.#ended = true;
     // Who came so late that a file is open or opening again may still write it.
     if (!this.#slots.isEmpty) return;
     try {
-      await this.#options.opener.claims.giveBackAll((manifest) => this.#handles.isCovered(manifest), untilMs);
+      await this.#options.opener.claims.releaseAllIds((manifest) => this.#handles.isCovered(manifest), untilMs);
     } catch (error) {
-      this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
+      this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${getErrorCode(error)})`, "");
     }
   }
 
   /** What this node acknowledged and has not shipped is shipped first, if it still can be: it may be nowhere else. */
-  async #purge(uuid: string): Promise<void> {
+  async #removeFiles(uuid: string): Promise<void> {
     const { world, opener } = this.#options;
     const untilMs = world.monotonicMs() + limits.lastShipMs;
-    for (const key of this.#slots.keysOf(uuid)) {
-      for (let database = this.#slots.get(key); database && !database.settled; database = this.#slots.get(key)) {
+    for (const key of this.#slots.listKeys(uuid)) {
+      for (let database = this.#slots.get(key); database && !database.isDrained; database = this.#slots.get(key)) {
         if (world.monotonicMs() > untilMs)
           throw new ServiceError("unavailable", "the copy holds what is not shipped yet; try again", {
             retryAfterSecs: 1,
@@ -346,9 +346,9 @@ export class Registry {
       await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
   }
 
-  async #settled(database: Database, deadlineMs: number): Promise<void> {
+  async #waitUntilDrained(database: Database, deadlineMs: number): Promise<void> {
     const { world } = this.#options;
-    while (!database.idle || !database.settled) {
+    while (!database.idle || !database.isDrained) {
       if (database.poisoned)
         throw new ServiceError("unavailable", "the database's storage failed; try again", { retryAfterSecs: 1 });
       if (world.monotonicMs() > deadlineMs)

@@ -26,7 +26,7 @@ export class Retentions {
   }
 
   /** The name under which the database was called last. */
-  nameOf(uuid: string): string | undefined {
+  findName(uuid: string): string | undefined {
     return this.#names.peek(uuid);
   }
 

@@ -14,8 +14,8 @@ import type { Answer, FromEngine, Pinned, Target, Work } from "../api/protocol.t
 import type { JobOwner } from "./sql-job.ts";
 import type { SqlPool } from "./sql-pool.ts";
 import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
-import { tenantOf } from "../api/tenants.ts";
-import { deadlineCheckMs, outOfTime, valueOf, type WaitingCalls } from "../api/waiting-calls.ts";
+import { getTenant } from "../api/tenants.ts";
+import { deadlineCheckMs, outOfTime, unwrapAnswer, type WaitingCalls } from "../api/waiting-calls.ts";
 
 interface ProcessWorkParts {
   /** Undefined on a node that runs no processes. */
@@ -28,7 +28,7 @@ interface ProcessWorkParts {
   /** A number that names one piece of work to whoever runs and stops it. */
   readonly nextTicket: () => number;
   /** The database's name, where it is known. */
-  readonly nameOf: (uuid: string) => string | undefined;
+  readonly findName: (uuid: string) => string | undefined;
 }
 
 /** What a process reads. */
@@ -74,13 +74,13 @@ export class ProcessWork {
       const { path, nowMs, retention } = pinned.value;
       const place = { path, ticket: nextTicket() };
       const answer = await sql.read(
-        ownerOf(target),
+        toJobOwner(target),
         "batch" in read ? { ...place, ...read } : { ...place, ...read, nowMs, retention },
         deadlineMs,
         signal,
       );
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
-      const value = valueOf({ ...answer, txid: seenTxid });
+      const value = unwrapAnswer({ ...answer, txid: seenTxid });
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
     } catch (error) {
       // Refused while it waited for a thread: the database was reached all the same.
@@ -93,9 +93,9 @@ export class ProcessWork {
 
   /** Has a process run what an engine thread asks for. Never rejects. */
   async write(lane: number, { call, uuid, leftMs }: Extract<FromEngine, { kind: "sql-run" }>): Promise<SqlWriteReply> {
-    const { sql, nameOf } = this.#parts;
+    const { sql, findName } = this.#parts;
     const whole = this.#withInput(call);
-    if (sql && whole) return sql.write(ownerOf({ uuid, database: nameOf(uuid) }), lane, whole, leftMs);
+    if (sql && whole) return sql.write(toJobOwner({ uuid, database: findName(uuid) }), lane, whole, leftMs);
     const { code, message } = whole ? noProcesses() : outOfTime();
     return { kind: "refused", code, message };
   }
@@ -106,13 +106,13 @@ export class ProcessWork {
    */
   #withInput(call: WriteCall): WriteCall | undefined {
     if ("batch" in call) return call;
-    const work = this.#parts.waiting.workOf(call.ticket);
+    const work = this.#parts.waiting.findWork(call.ticket);
     return work?.kind === "write" ? { ...call, input: work.input } : undefined;
   }
 }
 
-function ownerOf({ uuid, database }: Pick<Target, "uuid" | "database">): JobOwner {
-  return { uuid, tenant: tenantOf({ uuid, database }) };
+function toJobOwner({ uuid, database }: Pick<Target, "uuid" | "database">): JobOwner {
+  return { uuid, tenant: getTenant({ uuid, database }) };
 }
 
 function noProcesses(): ServiceError {

@@ -5,16 +5,16 @@ import type { FromEngine } from "../api/protocol.ts";
 import type { SqlWriteEnd, SqlWriter, WriteCall, SqlFault, SqlWriteReply } from "../sql/sql-write.ts";
 
 /** A fault of the process as it would be if the thread had met it itself: its code says whether storage failed. */
-function errorOf({ message, stack, code }: SqlFault): Error {
+function toError({ message, stack, code }: SqlFault): Error {
   return Object.assign(new Error(message), { stack, code });
 }
 
-function endOf(reply: SqlWriteReply): SqlWriteEnd {
+function toWriteEnd(reply: SqlWriteReply): SqlWriteEnd {
   switch (reply.kind) {
     case "refused":
       return { kind: "failed", error: new ServiceError(reply.code, reply.message, reply.detail) };
     case "fault":
-      return { kind: "failed", error: errorOf(reply.fault) };
+      return { kind: "failed", error: toError(reply.fault) };
     default:
       return reply;
   }
@@ -42,6 +42,6 @@ export class RemoteSql implements SqlWriter {
     const resolve = this.#waiting.get(ticket);
     assert(resolve, "a batch is answered once");
     this.#waiting.delete(ticket);
-    resolve(endOf(reply));
+    resolve(toWriteEnd(reply));
   }
 }

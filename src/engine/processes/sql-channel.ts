@@ -5,7 +5,7 @@
  * Why blocking: between a message and its answer there is no turn of the loop, which would cost more than the pipe.
  */
 import { readSync, writeSync } from "node:fs";
-import { frameOf, FrameReader } from "./sql-frames.ts";
+import { encodeFrame, FrameReader } from "./sql-frames.ts";
 
 const chunkBytes = 64 * 1024;
 
@@ -30,7 +30,7 @@ export class SqlChannel {
   }
 
   send(message: unknown): void {
-    const frame = frameOf(message);
+    const frame = encodeFrame(message);
     for (let sent = 0; sent < frame.length;) sent += writeSync(this.#descriptor, frame, sent);
   }
 }

@@ -7,7 +7,7 @@
  * which.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { realWorld } from "../../base/world.ts";
 import { readState } from "../../model/core/database-state.ts";
@@ -15,7 +15,7 @@ import { readSql } from "../../model/sql/sql.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { joinDirectory } from "../../sqlite/connection/directory-lock.ts";
 import { serveUserSql, SqlGuard } from "../../sqlite/guard.ts";
-import { failureOf } from "../api/failures.ts";
+import { toFailureAnswer } from "../api/failures.ts";
 import type { EngineAnswer } from "../api/protocol.ts";
 import { SqlChannel } from "./sql-channel.ts";
 import { runCommandRead } from "../sql/command-call.ts";
@@ -60,7 +60,7 @@ function read(call: ReadCall): EngineAnswer {
       };
     });
   } catch (error) {
-    return { id: ticket, txid, ...failureOf(error) };
+    return { id: ticket, txid, ...toFailureAnswer(error) };
   }
 }
 
@@ -73,7 +73,7 @@ function write(call: WriteCall): Exclude<SqlWriteReply, { kind: "lost" }> {
     if (error instanceof ServiceError)
       return { kind: "refused", code: error.code, message: error.message, detail: error.detail };
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    return { kind: "fault", fault: { message, stack: stack ?? "", code: codeOf(error) } };
+    return { kind: "fault", fault: { message, stack: stack ?? "", code: getErrorCode(error) } };
   }
 }
 

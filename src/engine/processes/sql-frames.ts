@@ -9,7 +9,7 @@ import { limits } from "../../base/limits/limits.ts";
 const lengthBytes = 4;
 
 /** The message as it travels. Throws RangeError when it is longer than it may be. */
-export function frameOf(message: unknown): Buffer {
+export function encodeFrame(message: unknown): Buffer {
   const body = serialize(message);
   if (body.length > limits.sqlMessageBytesMax) throw new RangeError("a message between processes is too long");
   const frame = Buffer.allocUnsafe(lengthBytes + body.length);

@@ -23,7 +23,7 @@ export interface Job {
   readonly call: ReadCall | WriteCall;
   /** What ends when this engine thread does. */
   readonly lane: number | undefined;
-  readonly settle: (end: JobEnd) => void;
+  readonly complete: (end: JobEnd) => void;
 }
 
 /** What became of a batch. */

@@ -34,7 +34,7 @@ const tooLate = (): ServiceError =>
 const stopped = (): ServiceError => new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
 
 /** Why a process that nobody has killed may have ended under a batch. */
-function lossOf(how: string): ServiceError {
+function buildLossError(how: string): ServiceError {
   if (how === "SIGKILL")
     return new ServiceError(
       "overloaded",
@@ -91,12 +91,12 @@ export class SqlPool {
         new ServiceError("overloaded", "too many SQL reads wait for a process", { retryAfterSecs: 1 }),
       );
     return new Promise((resolve, reject) => {
-      const settle = (end: JobEnd): void => {
+      const complete = (end: JobEnd): void => {
         if (end.kind !== "answered") reject(end.refusal);
         else if (end.message.kind === "read") resolve(end.message.answer);
       };
       const waiting = this.#queue(
-        { kind: "reads", owner, call, lane: undefined, settle },
+        { kind: "reads", owner, call, lane: undefined, complete },
         deadlineMs - this.#world.monotonicMs(),
       );
       if (signal?.aborted) this.#late(waiting);
@@ -110,17 +110,17 @@ export class SqlPool {
    */
   write(owner: JobOwner, lane: number, call: WriteCall, leftMs: number): Promise<SqlWriteReply> {
     return new Promise((resolve) => {
-      const settle = (end: JobEnd): void => {
+      const complete = (end: JobEnd): void => {
         if (end.kind === "answered") return end.message.kind === "wrote" ? resolve(end.message.reply) : undefined;
         const { code, message } = end.refusal;
         resolve({ kind: end.kind, code, message });
       };
       if (this.#queues.writes.length >= limits.sqlWriteQueueMax)
-        return settle({
+        return complete({
           kind: "refused",
           refusal: new ServiceError("overloaded", "too many SQL writes wait for a process", { retryAfterSecs: 1 }),
         });
-      this.#queue({ kind: "writes", owner, call, lane, settle }, leftMs);
+      this.#queue({ kind: "writes", owner, call, lane, complete }, leftMs);
     });
   }
 
@@ -157,7 +157,7 @@ export class SqlPool {
   #queue(job: Job, leftMs: number): Waiting {
     const waiting: Waiting = { job, long: false, late: false, cancelTimer: () => {} };
     if (this.#closing === "all" || this.#closing === job.kind) {
-      job.settle({ kind: "refused", refusal: stopped() });
+      job.complete({ kind: "refused", refusal: stopped() });
       return waiting;
     }
     waiting.cancelTimer = this.#world.after(Math.min(Math.max(0, leftMs), timerMsMax), () => this.#late(waiting));
@@ -171,7 +171,7 @@ export class SqlPool {
     this.#queues[kind] = waiting.filter(({ job }) => !isMeant(job));
     for (const { job, cancelTimer } of waiting.filter((one) => isMeant(one.job))) {
       cancelTimer();
-      job.settle({ kind: "refused", refusal });
+      job.complete({ kind: "refused", refusal });
     }
   }
 
@@ -238,10 +238,10 @@ export class SqlPool {
     const last = this.#choice.toMakeRoom(this.#queues.reads, this.#running);
     if (!last) return;
     last.preempted = true;
-    this.#placeOf(last.waiting)?.stop();
+    this.#findPlace(last.waiting)?.stop();
   }
 
-  #placeOf(waiting: Waiting): SqlPlace | undefined {
+  #findPlace(waiting: Waiting): SqlPlace | undefined {
     return this.#places.find(({ running }) => running?.waiting === waiting);
   }
 
@@ -253,12 +253,12 @@ export class SqlPool {
     const index = queue.indexOf(waiting);
     if (index >= 0) {
       queue.splice(index, 1);
-      return job.settle({
+      return job.complete({
         kind: "refused",
         refusal: new ServiceError("request_timeout", "the request's time was over before its statement began"),
       });
     }
-    this.#placeOf(waiting)?.stop();
+    this.#findPlace(waiting)?.stop();
   }
 
   #answered(running: Running, message: FromSqlProcess): void {
@@ -266,7 +266,7 @@ export class SqlPool {
     const { waiting } = running;
     const isInterrupted = message.kind === "read" && message.answer.refusal?.code === "request_timeout";
     if (running.preempted && !waiting.late && isInterrupted) this.#queueAgain(waiting);
-    else this.#settle(waiting, { kind: "answered", message });
+    else this.#complete(waiting, { kind: "answered", message });
     this.#assign();
   }
 
@@ -276,18 +276,22 @@ export class SqlPool {
       this.#choice.charge(running);
       const { waiting, preempted, killed } = running;
       if (preempted && !waiting.late && killed && !isEnd) this.#queueAgain(waiting);
-      else this.#settle(waiting, { kind: "lost", refusal: isEnd ? stopped() : killed ? tooLate() : lossOf(how) });
+      else
+        this.#complete(waiting, {
+          kind: "lost",
+          refusal: isEnd ? stopped() : killed ? tooLate() : buildLossError(how),
+        });
     }
     if (this.#closing !== "all") this.#assign();
   }
 
   #queueAgain(waiting: Waiting): void {
-    if (this.#closing) return this.#settle(waiting, { kind: "lost", refusal: stopped() });
+    if (this.#closing) return this.#complete(waiting, { kind: "lost", refusal: stopped() });
     this.#queues.reads.push(waiting);
   }
 
-  #settle(waiting: Waiting, end: JobEnd): void {
+  #complete(waiting: Waiting, end: JobEnd): void {
     waiting.cancelTimer();
-    waiting.job.settle(end);
+    waiting.job.complete(end);
   }
 }

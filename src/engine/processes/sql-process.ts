@@ -8,7 +8,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { setPriority } from "node:os";
 import type { Duplex } from "node:stream";
 import { limits } from "../../base/limits/limits.ts";
-import { frameOf, FrameReader } from "./sql-frames.ts";
+import { encodeFrame, FrameReader } from "./sql-frames.ts";
 import type { FromSqlProcess, ToSqlProcess } from "./sql-messages.ts";
 
 /** What carries batches to such a process and answers back. */
@@ -79,7 +79,7 @@ class Spawned implements SqlProcess {
   }
 
   send(message: ToSqlProcess): void {
-    this.#messages?.write(frameOf(message));
+    this.#messages?.write(encodeFrame(message));
   }
 
   interrupt(ticket: number): void {

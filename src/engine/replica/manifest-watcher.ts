@@ -6,7 +6,7 @@
  * "same"; an older manifest than was seen or served is not believed; a copy that is older than the newest manifest is
  * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
  */
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -182,7 +182,7 @@ export class ManifestWatcher {
   #lookDue(followed: Followed): void {
     const { world, leaseState } = this.#options;
     const isIdle = world.monotonicMs() - followed.readAtMs >= limits.followIdleMs;
-    if (isIdle || leaseState.leaseEpochOf(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
+    if (isIdle || leaseState.getLeaseEpoch(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
     else this.#lookAlone(followed);
   }
 
@@ -229,7 +229,7 @@ export class ManifestWatcher {
     const { registry, world, leaseState, store } = this.#options;
     const { uuid, branches } = followed;
     followed.hinted = false;
-    if (leaseState.leaseEpochOf(uuid) !== undefined) return;
+    if (leaseState.getLeaseEpoch(uuid) !== undefined) return;
     const nowMs = world.monotonicMs();
     for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= limits.followIdleMs) branches.delete(name);
     const wasWritten = isWritten(await registry.catalogs.get(uuid));
@@ -237,7 +237,7 @@ export class ManifestWatcher {
     followed.catalogAtMs = nowMs;
     if (catalog?.deletedAtMs !== undefined) {
       this.#followed.delete(uuid);
-      return this.#aside(uuid, registry.drop(uuid));
+      return this.#aside(uuid, registry.closeAndRemove(uuid));
     }
     const found = await Promise.all(
       [...branches.values()].map(async (branch) => ({ branch, isThere: await this.#lookAt(followed, branch) })),
@@ -263,7 +263,7 @@ export class ManifestWatcher {
     const branchId = await this.#presentId(target);
     const open = registry.peek(target);
     if (open && open.opened.branchId !== branchId)
-      this.#aside(target.uuid, registry.retire(target, open.opened.branchId));
+      this.#aside(target.uuid, registry.removeDeletedBranch(target, open.opened.branchId));
     if (branchId === undefined) return followed.branches.delete(target.branch);
     const known = branch.newest?.branchId === branchId ? branch.newest : undefined;
     const found = await this.#permits.run(() => store.get(manifestKey(target.uuid, branchId), known?.version));
@@ -278,7 +278,7 @@ export class ManifestWatcher {
       branch.newest = { uuid, branchId, epoch, seq, txid, reservedTo, version: found.version };
     }
     branch.lookedAtMs = nowMs;
-    if (leaseState.leaseEpochOf(target.uuid) === undefined) this.#consider(branch);
+    if (leaseState.getLeaseEpoch(target.uuid) === undefined) this.#consider(branch);
     return true;
   }
 
@@ -316,7 +316,7 @@ export class ManifestWatcher {
     // A manifest that was only packed, or has reserved more, is of the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
-    const isStillWanted = (): boolean => leaseState.leaseEpochOf(target.uuid) === undefined;
+    const isStillWanted = (): boolean => leaseState.getLeaseEpoch(target.uuid) === undefined;
     branch.refreshing = registry
       .refresh(target, database, isStillWanted)
       .then(
@@ -343,7 +343,7 @@ export class ManifestWatcher {
     if (error instanceof ServiceError || (error instanceof StoreError && !needsOperator(error))) return;
     this.#options.notice(
       "a copy could not be brought to the newest state " +
-        `(${error instanceof StoreError ? error.message : codeOf(error)})`,
+        `(${error instanceof StoreError ? error.message : getErrorCode(error)})`,
       uuid,
     );
   }

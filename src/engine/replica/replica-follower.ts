@@ -60,7 +60,7 @@ export class ReplicaFollower {
     const open = registry.peek(target);
     if (!open) branch.lookedAtMs = world.monotonicMs();
     // The name may be another branch's by now.
-    else if (open.opened.branchId !== branchId) await registry.retire(target, open.opened.branchId);
+    else if (open.opened.branchId !== branchId) await registry.removeDeletedBranch(target, open.opened.branchId);
     // Nobody is answered from a copy that was not looked after for longer, `cached` reads neither, while object storage
     // answers.
     else if (world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax)
@@ -119,7 +119,7 @@ export class ReplicaFollower {
     const { registry, world } = this.#options;
     for (;;) {
       const database = await registry.use(target, deadlineMs, "newest");
-      if (database.settled) return database;
+      if (database.isDrained) return database;
       if (world.monotonicMs() >= untilMs) return undefined;
       database.hurry();
       await sleep(world, limits.replicaPauseMs);

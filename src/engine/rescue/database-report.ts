@@ -7,7 +7,7 @@
 import { databasePrefix } from "../../format/keys/object-keys.ts";
 import { isWritten } from "../history/catalogs.ts";
 import type { Findings, FindingPlace } from "./findings.ts";
-import { refsOf, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
+import { listRefs, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 
 /** What is wrong with a database, as far as names, lengths and what was read tell. */
 export function reportDatabase(findings: Findings, inventory: DatabaseInventory, place: FindingPlace): void {
@@ -50,7 +50,7 @@ function reportBranch(
       { ...place, key },
       `the manifest names no object for transaction ids ${firstTxid} to ${lastTxid}`,
     );
-  const own = new Map(refsOf(manifest.value, history).map((ref) => [ref.id, ref]));
+  const own = new Map(listRefs(manifest.value, history).map((ref) => [ref.id, ref]));
   const present = new Set(manifest.value.refs.map((ref) => ref.id));
   for (const [ref, { firstTxid, lastTxid }] of own) {
     const fault = faults.get(`seg/${ref}`);

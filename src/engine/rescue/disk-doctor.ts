@@ -21,10 +21,10 @@ import type { FindingPlace, Findings } from "./findings.ts";
 import { SeenManifests } from "../local/seen-manifests.ts";
 import { lookAt, ownManifest, type Looked } from "./inventory.ts";
 import { groupsBetween } from "../history/timelines.ts";
-import { stateOfFile } from "../segments/image-maker.ts";
+import { readStateRow } from "../segments/image-maker.ts";
 import { listQuarantine, type Quarantined } from "../local/quarantine.ts";
 import { inRestored, turnEnd } from "../segments/restored-state.ts";
-import { standingOf } from "../opening/standing.ts";
+import { computeStanding } from "../opening/standing.ts";
 
 export interface DiskDoctorParts {
   /** The data directory. */
@@ -142,7 +142,7 @@ async function lookAtDatabase(parts: DiskDoctorParts, uuid: string, look: DiskLo
     );
   const branches = names.filter((name) => name.endsWith(".db") && isBranchId(name.slice(0, -".db".length)));
   const manifests = new Map<string, Looked<Manifest>>();
-  for (const name of branches) manifests.set(name, await manifestOf(parts, uuid, name.slice(0, -".db".length)));
+  for (const name of branches) manifests.set(name, await readManifest(parts, uuid, name.slice(0, -".db".length)));
   if (parts.store && branches.length > 0 && (await isForeign(parts.store, uuid, manifests))) {
     return parts.findings.add(
       "file_foreign",
@@ -153,7 +153,7 @@ async function lookAtDatabase(parts: DiskDoctorParts, uuid: string, look: DiskLo
   for (const name of branches) await lookAtFile(parts, uuid, name.slice(0, -".db".length), manifests.get(name)!, look);
 }
 
-async function manifestOf({ store }: DiskDoctorParts, uuid: string, branchId: string): Promise<Looked<Manifest>> {
+async function readManifest({ store }: DiskDoctorParts, uuid: string, branchId: string): Promise<Looked<Manifest>> {
   return store
     ? lookAt(store, manifestKey(uuid, branchId), (bytes) => ownManifest(bytes, uuid, branchId))
     : { kind: "missing" };
@@ -234,7 +234,7 @@ async function judge(
       `the manifest has epoch ${epoch}, number ${seq}; this node has seen ` +
         `epoch ${places.newest(uuid, branchId)?.epoch}, number ${places.newest(uuid, branchId)?.seq}`,
     );
-  const standing = standingOf(manifest, state, look.node, (writerEpoch) =>
+  const standing = computeStanding(manifest, state, look.node, (writerEpoch) =>
     places.shippedTo(uuid, branchId, writerEpoch),
   );
   look.standings[standing] = (look.standings[standing] ?? 0) + 1;
@@ -243,7 +243,7 @@ async function judge(
     findings.add(
       look.isRunning ? "node_running" : "file_ahead",
       place,
-      `${at}: ${countOf(manifest, state.txid)} on this disk only`,
+      `${at}: ${describeCount(manifest, state.txid)} on this disk only`,
     );
   else if (standing === "orphaned") findings.add("file_orphaned", place, `${at}, under a claim that has ended`);
   else if (standing === "beyond")
@@ -263,7 +263,7 @@ async function judge(
  * How many transactions lie between the manifest and the id, in words. Ids may have been skipped in great numbers,
  * which are not counted one by one.
  */
-function countOf(manifest: Manifest, txid: number): string {
+function describeCount(manifest: Manifest, txid: number): string {
   if (txid - manifest.txid > limits.txidReserve) return "its newest transactions are";
   const count = groupsBetween(manifest, manifest.txid, txid);
   return count === 1 ? "1 transaction is" : `${count} transactions are`;
@@ -282,7 +282,7 @@ async function checkCopy(
     for (const suffix of ["", "-wal"]) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
     // The log goes into the file, as the check looks at the file alone.
     inRestored(copy, false, (connection) => connection.raw.pragma("wal_checkpoint(TRUNCATE)"));
-    await stateOfFile(copy, true, () => turnEnd(world));
+    await readStateRow(copy, true, () => turnEnd(world));
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     findings.add("file_unreadable", place, error.message);

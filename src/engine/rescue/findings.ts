@@ -264,7 +264,7 @@ export class Findings {
 }
 
 /** What to do about the finding, as a person gives it. */
-export function todoOf(
+export function formatTodo(
   { kind, uuid }: Finding,
   where: { readonly store: string | undefined; readonly data: string | undefined },
 ): string {

@@ -10,7 +10,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
-import { decodeManifest, hashOf, type Manifest, type TxidRange } from "../../format/history/manifest.ts";
+import { decodeManifest, computeSha256, type Manifest, type TxidRange } from "../../format/history/manifest.ts";
 import { decodeHistory, type History } from "../../format/history/history.ts";
 import { catalogKey, databasePrefix, manifestKey, isBranchId, parsePoolId } from "../../format/keys/object-keys.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
@@ -18,7 +18,7 @@ import { NewerFormat } from "../../format/core/versions.ts";
 import { listed } from "../../store/port/listing.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { sameBytes } from "../../store/port/sure-put.ts";
-import { gapsOf } from "../history/timeline-gaps.ts";
+import { findGaps } from "../history/timeline-gaps.ts";
 import { fetchObject, RottenObject, type PageSource } from "../segments/pool-objects.ts";
 
 /** An object that says something, as it was found. */
@@ -88,7 +88,7 @@ interface Promised {
 }
 
 /** Looks at everything that the database has. `deep` reads and proves every object that anything refers to. */
-export async function inventoryOf(source: PageSource, deep: boolean): Promise<DatabaseInventory> {
+export async function takeInventory(source: PageSource, deep: boolean): Promise<DatabaseInventory> {
   const look: Look = { source, deep, proven: new Set() };
   for (let round = 1; ; round++) {
     const found = await lookOnce(look);
@@ -103,19 +103,19 @@ export async function inventoryOf(source: PageSource, deep: boolean): Promise<Da
 
 /** Whether a manifest or the catalog has been replaced since: what it refers to may have been packed and collected. */
 async function hasMoved({ source: { store, uuid } }: Look, { catalog, branches }: DatabaseInventory): Promise<boolean> {
-  const versionOf = (looked: Looked<unknown>): string | undefined =>
+  const getVersion = (looked: Looked<unknown>): string | undefined =>
     looked.kind === "missing" ? undefined : looked.version;
-  if ((await store.get(catalogKey(uuid)))?.version !== versionOf(catalog)) return true;
+  if ((await store.get(catalogKey(uuid)))?.version !== getVersion(catalog)) return true;
   for (const { id, manifest } of branches)
-    if ((await store.get(manifestKey(uuid, id)))?.version !== versionOf(manifest)) return true;
+    if ((await store.get(manifestKey(uuid, id)))?.version !== getVersion(manifest)) return true;
   return false;
 }
 
 async function lookOnce(look: Look): Promise<DatabaseInventory> {
   const { store, uuid } = look.source;
   const catalog = await lookAt(store, catalogKey(uuid), (bytes) => ownCatalog(decodeCatalog(bytes), uuid));
-  const branches = await branchesOf(store, uuid, catalog.kind === "sound" ? catalog.value : undefined);
-  const references = referencesOf(branches);
+  const branches = await readBranches(store, uuid, catalog.kind === "sound" ? catalog.value : undefined);
+  const references = listReferences(branches);
   const known = new Set(catalog.kind === "sound" ? catalog.value.condemned.map(({ key }) => key) : []);
   const pass = await passOver(look, references, known);
   await confirmMissing(look, references, pass);
@@ -153,18 +153,22 @@ export function ownManifest(bytes: Uint8Array, uuid: string, branchId: string): 
 }
 
 /** Those that the catalog lists, and those of which there is a manifest all the same. */
-async function branchesOf(store: ObjectStore, uuid: string, catalog: Catalog | undefined): Promise<BranchInventory[]> {
+async function readBranches(
+  store: ObjectStore,
+  uuid: string,
+  catalog: Catalog | undefined,
+): Promise<BranchInventory[]> {
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const ids = new Set(named.keys());
   const folder = manifestKey(uuid, "");
   for await (const { key } of listed(store, folder))
     if (isBranchId(key.slice(folder.length))) ids.add(key.slice(folder.length));
   const branches: BranchInventory[] = [];
-  for (const id of ids) branches.push(await branchOf(store, uuid, id, named.get(id)));
+  for (const id of ids) branches.push(await readBranch(store, uuid, id, named.get(id)));
   return branches;
 }
 
-async function branchOf(
+async function readBranch(
   store: ObjectStore,
   uuid: string,
   id: string,
@@ -173,11 +177,11 @@ async function branchOf(
   const manifest = await lookAt(store, manifestKey(uuid, id), (bytes) => ownManifest(bytes, uuid, id));
   if (manifest.kind !== "sound") return { id, listed: name, manifest, history: undefined, gaps: [] };
   const { refs, tail, fromTxid, txid, lost, history: ref } = manifest.value;
-  const gaps = txid === 0 && refs.length === 0 ? [] : gapsOf({ fromTxid, toTxid: txid, refs, tail }, lost);
+  const gaps = txid === 0 && refs.length === 0 ? [] : findGaps({ fromTxid, toTxid: txid, refs, tail }, lost);
   const history =
     ref &&
     (await lookAt(store, `${databasePrefix(uuid)}hist/${ref.id}`, (bytes) => {
-      if (bytes.length !== ref.bytes || !sameBytes(hashOf(bytes), ref.sha256))
+      if (bytes.length !== ref.bytes || !sameBytes(computeSha256(bytes), ref.sha256))
         throw new StoreError("corrupt", "it is not what its manifest names");
       return decodeHistory(bytes);
     }));
@@ -185,11 +189,11 @@ async function branchOf(
 }
 
 /** Every object of the pool that the branches refer to, by its key below the database's folder. */
-function referencesOf(branches: readonly BranchInventory[]): Map<string, Promised> {
+function listReferences(branches: readonly BranchInventory[]): Map<string, Promised> {
   const references = new Map<string, Promised>();
   for (const { manifest, history } of branches) {
     if (manifest.kind !== "sound") continue;
-    for (const ref of refsOf(manifest.value, history)) references.set(`seg/${ref.id}`, { bytes: ref.bytes, ref });
+    for (const ref of listRefs(manifest.value, history)) references.set(`seg/${ref.id}`, { bytes: ref.bytes, ref });
     if (manifest.value.history)
       references.set(`hist/${manifest.value.history.id}`, { bytes: manifest.value.history.bytes, ref: undefined });
   }
@@ -197,7 +201,7 @@ function referencesOf(branches: readonly BranchInventory[]): Map<string, Promise
 }
 
 /** All references of a branch: its timeline's, and those of its past as far as that can be read. */
-export function refsOf(manifest: Manifest, history: Looked<History> | undefined): readonly SegmentRef[] {
+export function listRefs(manifest: Manifest, history: Looked<History> | undefined): readonly SegmentRef[] {
   return history?.kind === "sound"
     ? [...manifest.refs, ...history.value.timelines.flatMap(({ refs }) => refs)]
     : manifest.refs;

@@ -10,20 +10,20 @@
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
+import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { manifestKey } from "../../format/keys/object-keys.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
-import { olderVersionsOf } from "../../store/port/object-store.ts";
-import { historyOf } from "../history/histories.ts";
+import { listOlderVersions } from "../../store/port/object-store.ts";
+import { readHistory } from "../history/histories.ts";
 import { ownManifest, type BranchInventory } from "./inventory.ts";
-import { gapsOf } from "../history/timeline-gaps.ts";
-import { forkedManifest, planOf } from "../history/timelines.ts";
+import { findGaps } from "../history/timeline-gaps.ts";
+import { forkedManifest, findRestorePlan } from "../history/timelines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, type PoolEntry } from "./pool-index.ts";
 import { fromPool } from "./pool-repair.ts";
 import { nonceBytes, repairer, type ManifestRepairParts, type ProposedManifest } from "./proposed-manifest.ts";
-import { pointOf } from "../segments/restore.ts";
+import { readStatePoint } from "../segments/restore.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
 /** A base to go on from: a manifest, its past, and the SHA-256 of its bytes. */
@@ -38,12 +38,12 @@ export async function proposeManifest(
   parts: ManifestRepairParts,
   branch: BranchInventory,
 ): Promise<ProposedManifest | string> {
-  const base = await baseOf(parts, branch);
+  const base = await findBase(parts, branch);
   const proposal =
     (base && (await fromBase(parts, base, branch.manifest.kind === "sound"))) ?? (await fromPool(parts, branch));
   if (typeof proposal === "string") return proposal;
   try {
-    await checkState(parts.place, planOf(proposal.manifest, undefined, proposal.manifest.txid)!);
+    await checkState(parts.place, findRestorePlan(proposal.manifest, undefined, proposal.manifest.txid)!);
     return proposal;
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
@@ -52,27 +52,28 @@ export async function proposeManifest(
 }
 
 /** The manifest itself, or the newest older version of it that can be read. */
-async function baseOf(
+async function findBase(
   { place: { source } }: ManifestRepairParts,
   { id, manifest }: BranchInventory,
 ): Promise<Base | undefined> {
   if (manifest.kind === "sound")
     return {
       manifest: manifest.value,
-      history: await pastOf(source.store, manifest.value),
-      hash: hashOf(manifest.bytes),
+      history: await readPast(source.store, manifest.value),
+      hash: computeSha256(manifest.bytes),
     };
   const older: Base[] = [];
-  for (const { bytes } of await olderVersionsOf(source.store, manifestKey(source.uuid, id))) {
+  for (const { bytes } of await listOlderVersions(source.store, manifestKey(source.uuid, id))) {
     const value = readable(() => ownManifest(bytes, source.uuid, id));
-    if (value) older.push({ manifest: value, history: await pastOf(source.store, value), hash: hashOf(bytes) });
+    if (value)
+      older.push({ manifest: value, history: await readPast(source.store, value), hash: computeSha256(bytes) });
   }
   return older.sort((a, b) => b.manifest.epoch - a.manifest.epoch || b.manifest.seq - a.manifest.seq)[0];
 }
 
-async function pastOf(store: StatePlace["source"]["store"], manifest: Manifest): Promise<History | undefined> {
+async function readPast(store: StatePlace["source"]["store"], manifest: Manifest): Promise<History | undefined> {
   try {
-    return await historyOf(store, manifest);
+    return await readHistory(store, manifest);
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
     return undefined;
@@ -128,11 +129,11 @@ function newestTxid(
   const ends = timelines.flatMap((timeline) => {
     if (!timeline.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
     const broken = timeline.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
-    const gap = gapsOf(timeline, manifest.lost)[0];
+    const gap = findGaps(timeline, manifest.lost)[0];
     const stop = Math.min(broken?.firstTxid ?? Infinity, gap?.firstTxid ?? Infinity, timeline.toTxid + 1);
     return reachBelow(timeline, stop);
   });
-  const possible = ends.filter((txid) => planOf(manifest, history, txid) !== undefined);
+  const possible = ends.filter((txid) => findRestorePlan(manifest, history, txid) !== undefined);
   return possible.length === 0 ? undefined : Math.max(...possible);
 }
 
@@ -156,10 +157,10 @@ async function cutTo(
   txid: number,
   isThere: (ref: SegmentRef) => boolean,
 ): Promise<Manifest | undefined> {
-  const plan = planOf(manifest, history, txid);
+  const plan = findRestorePlan(manifest, history, txid);
   if (!plan || ![...plan.images, ...plan.deltas].every(isThere)) return undefined;
   if (txid === manifest.txid) return manifest;
-  const point = await pointOf(source, manifest, plan);
+  const point = await readStatePoint(source, manifest, plan);
   const own = { branchId: manifest.branchId, nonce: manifest.nonce, node: manifest.node, ...point };
   const cut = await forkedManifest(manifest, history, txid, own, source.press);
   // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a
@@ -252,8 +253,8 @@ async function proposed(
     epoch,
     seq: before.seq + 1,
     prevHash: hash,
-    nonce: hashOf(hash).subarray(0, nonceBytes),
-    settledUlid: "",
+    nonce: computeSha256(hash).subarray(0, nonceBytes),
+    garbageBelowUlid: "",
     // A claim that nobody remembers may have followed an older manifest: then no node may take the branch for its own.
     node: isNewest ? before.node : repairer,
     reservedTo: known + limits.txidsSkipped,

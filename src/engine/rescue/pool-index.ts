@@ -50,7 +50,7 @@ export async function indexPool(source: PageSource): Promise<PoolIndex> {
       if (!named) continue;
       epochs.set(named.branchId, Math.max(named.epoch, epochs.get(named.branchId) ?? 0));
       if (folder === "hist/") continue;
-      const entry = await entryOf(source, id, key);
+      const entry = await readEntry(source, id, key);
       if (entry) entries.push({ ...entry, branchId: named.branchId, epoch: named.epoch });
       else rotten.push(id);
     }
@@ -58,7 +58,7 @@ export async function indexPool(source: PageSource): Promise<PoolIndex> {
   return { entries, rotten, epochs };
 }
 
-async function entryOf(
+async function readEntry(
   { store, uuid, press }: PageSource,
   id: string,
   key: string,
@@ -134,15 +134,15 @@ export function chainFrom(
     .sort((a, b) => b.firstTxid - a.firstTxid);
   /** How far the best chain goes whose first object begins at the id. */
   const best = new Map<number, { readonly ref: SegmentRef; readonly reach: number }>();
-  const reachOf = (ref: SegmentRef): number => best.get(ref.lastTxid + 1)?.reach ?? ref.lastTxid;
+  const getReach = (ref: SegmentRef): number => best.get(ref.lastTxid + 1)?.reach ?? ref.lastTxid;
   for (const ref of deltas)
-    if (reachOf(ref) > (best.get(ref.firstTxid)?.reach ?? -1)) best.set(ref.firstTxid, { ref, reach: reachOf(ref) });
+    if (getReach(ref) > (best.get(ref.firstTxid)?.reach ?? -1)) best.set(ref.firstTxid, { ref, reach: getReach(ref) });
   const firsts = deltas.filter(
     (ref) => (mayBeginBelow ? ref.firstTxid <= txid : ref.firstTxid === txid) && txid <= ref.lastTxid,
   );
   const chain: SegmentRef[] = [];
   let next = firsts.reduce<SegmentRef | undefined>(
-    (most, ref) => (most && reachOf(most) >= reachOf(ref) ? most : ref),
+    (most, ref) => (most && getReach(most) >= getReach(ref) ? most : ref),
     undefined,
   );
   for (; next; next = best.get(next.lastTxid + 1)?.ref) chain.push(next);

@@ -7,11 +7,11 @@
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
+import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";
 import type { SegmentRef, TxidRange } from "../../format/history/refs.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import type { BranchInventory } from "./inventory.ts";
-import { planOf } from "../history/timelines.ts";
+import { findRestorePlan } from "../history/timelines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, newestImage, type PoolEntry } from "./pool-index.ts";
 import { nonceBytes, repairer, type ManifestRepairParts, type ProposedManifest } from "./proposed-manifest.ts";
@@ -41,7 +41,7 @@ export async function fromPool(
   const { image, chain, last } = found;
   const epoch = (pool.epochs.get(id) ?? 0) + limits.epochsSkipped;
   const bare = bareManifest(place.source.uuid, id, epoch, found);
-  const state = await stateOf(place, bare);
+  const state = await tryState(place, bare);
   if (typeof state === "string") return state;
   const manifest: Manifest = {
     ...bare,
@@ -53,7 +53,7 @@ export async function fromPool(
   const how =
     `the pool alone: an image of transaction id ${image.lastTxid} and ${chain.length} objects after it, up to ` +
     `${until}${listed ? "" : ", of a branch that no catalog lists"}`;
-  return { manifest, bytes: encodeManifest(manifest), how, loses: lossesOf(found) };
+  return { manifest, bytes: encodeManifest(manifest), how, loses: describeLosses(found) };
 }
 
 function findIn(parts: ManifestRepairParts, id: string): Found | undefined {
@@ -93,7 +93,7 @@ function bareManifest(
   epoch: number,
   { refs, last, pages, lastKnown }: Found,
 ): Manifest {
-  const hash = hashOf(Buffer.from(`${uuid}/${branchId}/${last.lastTxid}`));
+  const hash = computeSha256(Buffer.from(`${uuid}/${branchId}/${last.lastTxid}`));
   return {
     uuid,
     branchId,
@@ -113,11 +113,11 @@ function bareManifest(
     refs,
     tail: [],
     history: undefined,
-    settledUlid: "",
+    garbageBelowUlid: "",
   };
 }
 
-function lossesOf({ own, last, lastKnown }: Found): readonly string[] {
+function describeLosses({ own, last, lastKnown }: Found): readonly string[] {
   return [
     ...(last.lastTxid === 0
       ? [
@@ -132,9 +132,9 @@ function lossesOf({ own, last, lastKnown }: Found): readonly string[] {
   ];
 }
 
-async function stateOf(place: StatePlace, manifest: Manifest): Promise<DatabaseState | string> {
+async function tryState(place: StatePlace, manifest: Manifest): Promise<DatabaseState | string> {
   try {
-    return await checkState(place, planOf(manifest, undefined, manifest.txid)!);
+    return await checkState(place, findRestorePlan(manifest, undefined, manifest.txid)!);
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
     return `what could be put together from the pool is not sound: ${error.message}`;

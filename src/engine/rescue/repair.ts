@@ -21,19 +21,19 @@ import { mainBranch } from "../../format/core/names.ts";
 import { ulidTimeMs } from "../../format/core/ids.ts";
 import {
   catalogKey,
-  databaseNameOfClaimKey,
+  parseNameClaimKey,
   manifestKey,
   nameClaimKey,
   nameClaimPrefix,
   purgeKey,
 } from "../../format/keys/object-keys.ts";
-import { hashOf } from "../../format/core/seal.ts";
+import { computeSha256 } from "../../format/core/seal.ts";
 import { listed } from "../../store/port/listing.ts";
-import { olderVersionsOf, type ObjectStore, type PutCondition } from "../../store/port/object-store.ts";
+import { listOlderVersions, type ObjectStore, type PutCondition } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/sure-put.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { proposeManifest } from "./manifest-repair.ts";
-import { inventoryOf, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
+import { takeInventory, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import { indexPool } from "./pool-index.ts";
 import type { ProposedManifest } from "./proposed-manifest.ts";
@@ -81,7 +81,7 @@ export async function planRepair({ place }: RepairParts, { branch, name }: Repai
   await requireStoreFormat(store);
   if (await store.get(purgeKey(uuid)))
     throw new StoreError("misconfigured", "the database was deleted: what is left of it is being removed");
-  const inventory = await inventoryOf(place.source, true);
+  const inventory = await takeInventory(place.source, true);
   refuseNewer(inventory);
   if (inventory.objects === 0)
     throw new StoreError("misconfigured", "object storage holds nothing of the database: restore it from a backup");
@@ -94,17 +94,17 @@ export async function planRepair({ place }: RepairParts, { branch, name }: Repai
     actions.push(catalogAction(inventory, standing, manifests));
   if (name !== undefined)
     actions.push(...(await claimAction(store, uuid, name, standing?.createdAtMs ?? createdAtMs(inventory))));
-  return { uuid, actions, hopeless, digest: digestOf(actions), newestMs: inventory.newestMs };
+  return { uuid, actions, hopeless, digest: computeDigest(actions), newestMs: inventory.newestMs };
 }
 
-function digestOf(actions: readonly RepairAction[]): string {
+function computeDigest(actions: readonly RepairAction[]): string {
   const facts = actions.map(({ key, bytes, condition, loses }) => ({
     key,
     condition,
     loses,
-    sha256: Buffer.from(hashOf(bytes)).toString("hex"),
+    sha256: Buffer.from(computeSha256(bytes)).toString("hex"),
   }));
-  return Buffer.from(hashOf(Buffer.from(JSON.stringify(facts))))
+  return Buffer.from(computeSha256(Buffer.from(JSON.stringify(facts))))
     .toString("hex")
     .slice(0, digestDigits);
 }
@@ -188,7 +188,7 @@ async function isSound(
   }
 }
 
-function conditionOf(looked: Looked<unknown>): PutCondition {
+function toPutCondition(looked: Looked<unknown>): PutCondition {
   return looked.kind === "missing" ? { kind: "absent" } : { kind: "version", version: looked.version };
 }
 
@@ -201,7 +201,7 @@ function manifestAction(
   return {
     key: manifestKey(uuid, id),
     bytes,
-    condition: conditionOf(manifest),
+    condition: toPutCondition(manifest),
     does: `gives branch ${label} a new manifest: ${how}`,
     loses,
   };
@@ -210,7 +210,7 @@ function manifestAction(
 /** The newest older version of the catalog that can be read, where the store keeps some. */
 async function olderCatalog(store: ObjectStore, uuid: string): Promise<Catalog | undefined> {
   const found: Catalog[] = [];
-  for (const { bytes } of await olderVersionsOf(store, catalogKey(uuid))) {
+  for (const { bytes } of await listOlderVersions(store, catalogKey(uuid))) {
     try {
       const catalog = decodeCatalog(bytes);
       if (catalog.uuid === uuid) found.push(catalog);
@@ -232,7 +232,10 @@ function catalogAction(
   const { uuid } = inventory;
   const { branches, unnamed } = branchesWithManifests(inventory, older, mended);
   const seq = (older?.seq ?? 0) + limits.catalogsSkipped;
-  const nonce = hashOf(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(0, nonceBytes);
+  const nonce = computeSha256(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(
+    0,
+    nonceBytes,
+  );
   // Nothing is condemned by a catalog that is new: what is garbage will be found to be again.
   const catalog: Catalog = {
     uuid,
@@ -261,7 +264,7 @@ function catalogAction(
   return {
     key: catalogKey(uuid),
     bytes: encodeCatalog(catalog),
-    condition: conditionOf(inventory.catalog),
+    condition: toPutCondition(inventory.catalog),
     does,
     loses,
   };
@@ -330,18 +333,18 @@ async function claimAction(store: ObjectStore, uuid: string, name: string, bornA
       throw new StoreError("misconfigured", `the name ${name} leads to database ${holder}`);
     if (holder === uuid) throw new StoreError("misconfigured", `the database ${name} was deleted`);
   }
-  const other = await nameOf(store, uuid);
+  const other = await findName(store, uuid);
   if (other !== undefined && other !== name) throw new StoreError("misconfigured", `the database has a name: ${other}`);
   const freedAtMs = looked.kind === "sound" ? looked.value.deletedAtMs : undefined;
   const createdAt = Math.max(bornAtMs, (freedAtMs ?? 0) + 1);
   const bytes = encodeNameClaim({ uuid, createdAtMs: createdAt, deletedAtMs: undefined, freedAtMs });
-  return [{ key, bytes, condition: conditionOf(looked), does: `gives the database the name ${name}`, loses: [] }];
+  return [{ key, bytes, condition: toPutCondition(looked), does: `gives the database the name ${name}`, loses: [] }];
 }
 
 /** The name that leads to the database, if any does. */
-async function nameOf(store: ObjectStore, uuid: string): Promise<string | undefined> {
+async function findName(store: ObjectStore, uuid: string): Promise<string | undefined> {
   for await (const { key } of listed(store, nameClaimPrefix)) {
-    const name = databaseNameOfClaimKey(key);
+    const name = parseNameClaimKey(key);
     if (name === undefined) continue;
     const looked = await lookAt(store, key, decodeNameClaim);
     if (looked.kind === "sound" && looked.value.uuid === uuid && looked.value.deletedAtMs === undefined) return name;

@@ -23,7 +23,7 @@ import {
 } from "../../format/keys/node-keys.ts";
 import {
   backupManifestKey,
-  databaseNameOfClaimKey,
+  parseNameClaimKey,
   databasePrefix,
   databasesPrefix,
   deletionCountPrefix,
@@ -31,7 +31,7 @@ import {
   erasureCouponKey,
   nameClaimKey,
   nameClaimPrefix,
-  namespaceOfPolicyKey,
+  parseNamespacePolicyKey,
   parseErasureKey,
   policyPrefix,
   publicKeyPrefix,
@@ -46,7 +46,14 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { reportDatabase } from "./database-report.ts";
 import type { Findings, FindingPlace } from "./findings.ts";
-import { emptyTally, inventoryOf, lookAt, tallied, type BranchInventory, type DatabaseInventory } from "./inventory.ts";
+import {
+  emptyTally,
+  takeInventory,
+  lookAt,
+  tallied,
+  type BranchInventory,
+  type DatabaseInventory,
+} from "./inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 
@@ -151,7 +158,7 @@ export class StoreDoctor {
   async #known(key: string): Promise<boolean> {
     if (key === backupManifestKey) return this.#backup();
     if (key.startsWith(nameClaimPrefix)) {
-      const name = databaseNameOfClaimKey(key);
+      const name = parseNameClaimKey(key);
       if (name !== undefined) await this.#claim(name);
       return name !== undefined;
     }
@@ -222,7 +229,7 @@ export class StoreDoctor {
   async #policy(key: string): Promise<boolean> {
     const { store, findings } = this.#parts;
     const looked = await lookAt(store, key, (bytes) =>
-      decodePolicy(bytes, namespaceOfPolicyKey(key) === undefined ? "profile" : "namespace"),
+      decodePolicy(bytes, parseNamespacePolicyKey(key) === undefined ? "profile" : "namespace"),
     );
     if (looked.kind === "unreadable") findings.add("policy_unreadable", { key }, looked.why);
     return true;
@@ -260,7 +267,7 @@ export class StoreDoctor {
 
   async #examineDatabase(uuid: string, name: string | undefined, alone: boolean): Promise<void> {
     const { scratchDirectory, source, findings } = this.#parts;
-    const inventory = await inventoryOf(source(uuid), scratchDirectory !== undefined);
+    const inventory = await takeInventory(source(uuid), scratchDirectory !== undefined);
     this.look.databases++;
     this.look.branches += inventory.branches.filter(({ listed: branch }) => branch !== undefined).length;
     this.look.objects += inventory.objects;

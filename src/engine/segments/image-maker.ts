@@ -13,7 +13,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import { encodeFrames, framePages } from "../../format/history/segment.ts";
 import { readState, type DatabaseState } from "../../model/core/database-state.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
-import { sqliteCodeOf } from "../../sqlite/guard.ts";
+import { getSqliteCode } from "../../sqlite/guard.ts";
 import { checkFile } from "../../sqlite/soundness.ts";
 
 /** Which pages of which file are to be one object. */
@@ -86,7 +86,7 @@ function readWhole(descriptor: number, into: Uint8Array, position: number): void
  * The state row of a database file; with `check`, once nothing was found wrong with the file (sqlite/soundness), for
  * which `pause` is waited for now and then.
  */
-export async function stateOfFile(path: string, check: boolean, pause?: () => Promise<void>): Promise<DatabaseState> {
+export async function readStateRow(path: string, check: boolean, pause?: () => Promise<void>): Promise<DatabaseState> {
   try {
     if (check) for (const _turn of checkFile(path)) await pause?.();
     const connection = new Connection(path, { readonly: true, pageCacheKiB: limits.pageCacheKiB });
@@ -96,7 +96,7 @@ export async function stateOfFile(path: string, check: boolean, pause?: () => Pr
       connection.close();
     }
   } catch (error) {
-    if (sqliteCodeOf(error) === undefined) throw error;
+    if (getSqliteCode(error) === undefined) throw error;
     throw new StoreError("corrupt", "SQLite cannot read the restored state", { cause: error });
   }
 }

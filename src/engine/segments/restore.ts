@@ -76,7 +76,7 @@ function refsAbove({ images, deltas }: Plan, aboveTxid: number): readonly Segmen
   return [...deltas.toReversed(), ...images].filter(({ lastTxid }) => lastTxid > aboveTxid);
 }
 
-function bytesOf(refs: readonly SegmentRef[]): number {
+function sumBytes(refs: readonly SegmentRef[]): number {
   return refs.reduce((sum, ref) => sum + ref.bytes, 0);
 }
 
@@ -97,7 +97,7 @@ async function layPlan(
   for (const segment of plan.tail.toReversed())
     await file.lay(provenTail(source.uuid, segment), deltasAboveTxid, plan.txid);
   const image = new WholeImage();
-  const bytesTotal = bytesOf(refs);
+  const bytesTotal = sumBytes(refs);
   let bytes = 0;
   for await (const object of objects) {
     signal?.throwIfAborted();
@@ -184,13 +184,13 @@ async function* proven(uuid: string, fetched: AsyncIterable<FetchedObject>): Asy
   for await (const object of fetched) yield provenObject(uuid, object);
 }
 
-function markerOf(path: string): string {
+function getMarkerPath(path: string): string {
   return `${path}.patching`;
 }
 
 /** Whether the file is a mixture of two states: a roll forward began and did not end. Only a new restore mends that. */
 export function isPatching(path: string): boolean {
-  return existsSync(markerOf(path));
+  return existsSync(getMarkerPath(path));
 }
 
 /**
@@ -212,8 +212,10 @@ export async function rollForward(
   if (fromTxid === plan.txid) return;
   const refs = refsAbove(plan, fromTxid);
   const objects =
-    bytesOf(refs) <= limits.rollBytesHeldMax ? await allOf(fetchObjects(source, refs)) : fetchObjects(source, refs);
-  const marker = markerOf(path);
+    sumBytes(refs) <= limits.rollBytesHeldMax
+      ? await collectAll(fetchObjects(source, refs))
+      : fetchObjects(source, refs);
+  const marker = getMarkerPath(path);
   const descriptor = openSync(path, "r+");
   const file = new PageFile(descriptor, path, plan, source, options.signal);
   try {
@@ -234,7 +236,7 @@ export async function rollForward(
   }
 }
 
-async function allOf(objects: AsyncIterable<PoolObject>): Promise<readonly PoolObject[]> {
+async function collectAll(objects: AsyncIterable<PoolObject>): Promise<readonly PoolObject[]> {
   const all: PoolObject[] = [];
   for await (const object of objects) all.push(object);
   return all;
@@ -244,7 +246,7 @@ async function allOf(objects: AsyncIterable<PoolObject>): Promise<readonly PoolO
  * Commit time of the plan's state and size of its database, from the manifest if it is the manifest's, else from the
  * object that holds it.
  */
-export async function pointOf(
+export async function readStatePoint(
   source: PageSource,
   manifest: Manifest,
   plan: Plan,

@@ -15,7 +15,7 @@ import type { DatabaseState } from "../../model/core/database-state.ts";
 import { vectorWindows } from "../../model/erasure-traces.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { scratchFile } from "../local/files.ts";
-import { stateOfFile } from "./image-maker.ts";
+import { readStateRow } from "./image-maker.ts";
 import type { Plan } from "../history/timelines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
@@ -75,7 +75,7 @@ export function holdsMemories(connection: Connection, coupons: readonly Pick<Era
  * Runs the search over the windows of every vector that the database holds as live content, that of its row among them,
  * and gives those that it finds.
  */
-export function windowsOfVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
+export function findWindowsInVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
   const windows = new Set<string>();
   for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
   return windows;
@@ -85,8 +85,8 @@ export function windowsOfVectors(connection: Connection, search: TraceSearch): R
  * What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments
  * are made, or in turns.
  */
-export function stateOfRestored({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
-  return source.maker ? source.maker.state(path, check) : stateOfFile(path, check, () => turnEnd(world));
+export function readRestoredState({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
+  return source.maker ? source.maker.state(path, check) : readStateRow(path, check, () => turnEnd(world));
 }
 
 /** Opens a restored file for as long as `act` runs. Throws StoreError("corrupt") for one that SQLite cannot use. */
@@ -119,9 +119,9 @@ export async function holdersIn(
       coupons.filter((coupon) => holdsMemories(connection, [coupon])),
     );
     const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
-    const found = await windowsOfFile(place.world, path, search);
+    const found = await findWindowsInFile(place.world, path, search);
     if (found.size === 0) return held;
-    const live = inRestored(path, true, (connection) => windowsOfVectors(connection, search));
+    const live = inRestored(path, true, (connection) => findWindowsInVectors(connection, search));
     for (const [window, sets] of found) {
       if (live.has(window)) continue;
       for (const set of sets) if (!held.has(coupons[set]!.id)) held.set(coupons[set]!.id, "bytes");
@@ -131,7 +131,7 @@ export async function holdersIn(
 }
 
 /** The windows that stand in the file, and which searches they belong to. */
-async function windowsOfFile(
+async function findWindowsInFile(
   world: World,
   path: string,
   search: TraceSearch,

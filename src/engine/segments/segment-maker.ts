@@ -18,7 +18,7 @@ import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { encodeFrames, framePages, type GroupIndex } from "../../format/history/segment.ts";
-import { stateOfPage, type DatabaseState } from "../../model/core/database-state.ts";
+import { decodeStatePage, type DatabaseState } from "../../model/core/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../../sqlite/wal/wal-reader.ts";
 import type { ImageOrder, MadeImage } from "./image-maker.ts";
 import type { Plan } from "../history/timelines.ts";
@@ -114,20 +114,20 @@ export async function makeSegment(order: SegmentOrder, press: Compression): Prom
     );
     if (commits === "longer") return undefined;
     if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
-    return await segmentOf(order, log, commits, press);
+    return await buildSegment(order, log, commits, press);
   } finally {
     log.close();
   }
 }
 
-async function segmentOf(
+async function buildSegment(
   order: SegmentOrder,
   log: WalReader,
   commits: readonly LoggedCommit[],
   press: Compression,
 ): Promise<MadeSegment> {
   const { uuid, branchId, epoch, isTail } = order;
-  const states = commits.map((commit, at) => stateOf(order, log, commit, order.firstTxid + at));
+  const states = commits.map((commit, at) => readCommitState(order, log, commit, order.firstTxid + at));
   const own = commits.map(({ pages, pageNumbers }, at): GroupIndex => ({
     txid: states[at]!.txid,
     committedAtMs: states[at]!.committedAtMs,
@@ -208,7 +208,7 @@ class Images {
 }
 
 /** The state that the commit says it has made. */
-function stateOf(
+function readCommitState(
   { statePage }: SegmentOrder,
   log: WalReader,
   { pageNumbers, offsets }: LoggedCommit,
@@ -218,7 +218,7 @@ function stateOf(
   if (at < 0) throw new StoreError("corrupt", "a group in the log lacks its state row");
   const image = new Uint8Array(pageBytes);
   log.readImage(offsets[at]!, image);
-  const state = stateOfPage(image);
+  const state = decodeStatePage(image);
   if (state.txid !== txid || state.writerEpochId === undefined)
     throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
   return state;

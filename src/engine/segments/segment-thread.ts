@@ -5,7 +5,7 @@
 import { constants, platform, setPriority } from "node:os";
 import { parentPort, type MessagePort } from "node:worker_threads";
 import { assert } from "../../base/faults/assert.ts";
-import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { inlinePress, threadedPress } from "../../format/core/compression.ts";
 import { WalChanged } from "../../sqlite/wal/wal-reader.ts";
 import { inlineMaker } from "./inline-maker.ts";
@@ -18,12 +18,12 @@ const port = parentPort;
 // a priority is the whole process's.
 if (platform() === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
-function faultOf(error: unknown): MakingFault {
+function toMakingFault(error: unknown): MakingFault {
   const storeKind = error instanceof StoreError ? error.kind : undefined;
   return {
     storeKind,
     isChanged: error instanceof WalChanged,
-    code: codeOf(error),
+    code: getErrorCode(error),
     message: error instanceof Error ? error.message : String(error),
   };
 }
@@ -82,7 +82,7 @@ async function run({ id, order }: OrderMessage): Promise<void> {
       given.map(({ buffer }) => buffer as ArrayBuffer),
     );
   } catch (error) {
-    port.postMessage({ id, made: undefined, fault: faultOf(error) } satisfies MadeMessage);
+    port.postMessage({ id, made: undefined, fault: toMakingFault(error) } satisfies MadeMessage);
   }
 }
 

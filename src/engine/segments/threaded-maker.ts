@@ -159,7 +159,7 @@ export class ThreadedMaker implements SegmentMaker {
   #hear({ id, made, fault }: MadeMessage): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if (fault) waiting?.reject(errorOf(fault));
+    if (fault) waiting?.reject(toError(fault));
     else waiting?.resolve(made);
   }
 
@@ -172,7 +172,7 @@ export class ThreadedMaker implements SegmentMaker {
   }
 }
 
-function errorOf({ storeKind, isChanged, code, message }: MakingFault): Error {
+function toError({ storeKind, isChanged, code, message }: MakingFault): Error {
   if (storeKind) return new StoreError(storeKind, message);
   return isChanged ? new WalChanged(message) : Object.assign(new Error(message), { code });
 }

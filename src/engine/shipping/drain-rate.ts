@@ -8,7 +8,7 @@ export class DrainRate {
   readonly #world: World;
   #perSecond = 1_000;
   #busySinceMs: number | undefined;
-  #settled = 0;
+  #begunItems = 0;
 
   constructor(world: World) {
     this.#world = world;
@@ -17,15 +17,15 @@ export class DrainRate {
   /** A round of this many items has begun. */
   begin(items: number): void {
     this.#busySinceMs ??= this.#world.monotonicMs();
-    this.#settled += items;
+    this.#begunItems += items;
   }
 
   /** Everything that was begun has been answered. */
   end(): void {
     if (this.#busySinceMs === undefined) return;
     const busySecs = Math.max(this.#world.monotonicMs() - this.#busySinceMs, busyMsMin) / 1_000;
-    this.#perSecond = this.#perSecond * 0.8 + (this.#settled / busySecs) * 0.2;
-    this.#settled = 0;
+    this.#perSecond = this.#perSecond * 0.8 + (this.#begunItems / busySecs) * 0.2;
+    this.#begunItems = 0;
     this.#busySinceMs = undefined;
   }
 

@@ -313,7 +313,7 @@ export class Shipper {
       batch.object.uploads.end();
       batch.object = undefined;
     }
-    const { uploads, put } = (batch.object ??= this.#objectOf(batch));
+    const { uploads, put } = (batch.object ??= this.#buildObject(batch));
     const ref = await putObject(this.#options.source, put);
     this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");
@@ -323,7 +323,7 @@ export class Shipper {
     this.#newest = undefined;
   }
 
-  #objectOf({ made: { segment: added, sha256 }, tail }: ShipBatch): NonNullable<ShipBatch["object"]> {
+  #buildObject({ made: { segment: added, sha256 }, tail }: ShipBatch): NonNullable<ShipBatch["object"]> {
     const segments = [...tail.filter((one) => !holds(added, one)), added];
     const uploads = new Uploads(this.#manifest);
     return {

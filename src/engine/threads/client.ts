@@ -18,10 +18,17 @@ import type { LeaseSpan } from "../api/lease-state.ts";
 import { LanesUse } from "./lanes-use.ts";
 import type { EngineMeasures, EngineCounters } from "../api/measures.ts";
 import { ProcessWork } from "../processes/process-work.ts";
-import { laneOf, type Answer, type EngineAnswer, type FromEngine, type Target, type Work } from "../api/protocol.ts";
+import {
+  computeLane,
+  type Answer,
+  type EngineAnswer,
+  type FromEngine,
+  type Target,
+  type Work,
+} from "../api/protocol.ts";
 import type { SqlPool } from "../processes/sql-pool.ts";
-import { tenantOf } from "../api/tenants.ts";
-import { valueOf, WaitingCalls } from "../api/waiting-calls.ts";
+import { getTenant } from "../api/tenants.ts";
+import { unwrapAnswer, WaitingCalls } from "../api/waiting-calls.ts";
 
 /** What an engine finds out without being asked. */
 export type Told = Extract<FromEngine, { kind: "fenced" | "shipped" }>;
@@ -66,7 +73,7 @@ export class EngineClient extends EnginePort {
       waiting: this.#waiting,
       call: (target, work, options) => this.#call(target, work, options),
       nextTicket: () => this.#nextId++,
-      nameOf: (uuid) => this.#names.peek(uuid),
+      findName: (uuid) => this.#names.peek(uuid),
     });
     this.#lanes = new EngineLanes({
       threads,
@@ -111,7 +118,7 @@ export class EngineClient extends EnginePort {
    * Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another
    * node may have it.
    */
-  async letGo(uuid: string, options: CallOptions): Promise<void> {
+  async releaseDatabase(uuid: string, options: CallOptions): Promise<void> {
     await this.#call({ uuid, branch: mainBranch }, { kind: "let-go" }, options);
   }
 
@@ -129,13 +136,13 @@ export class EngineClient extends EnginePort {
    * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it
    * anew. While this node writes it nothing happens: gives false then.
    */
-  async purgeCopies(uuid: string, options: CallOptions): Promise<boolean> {
+  async removeCopies(uuid: string, options: CallOptions): Promise<boolean> {
     return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
   }
 
   /** A newer manifest of the branch is said to have landed: who follows it looks soon. */
   notify(uuid: string): void {
-    this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "hint", uuid });
+    this.#lanes.send(computeLane(uuid, this.#lanes.count), { kind: "hint", uuid });
   }
 
   /**
@@ -143,7 +150,7 @@ export class EngineClient extends EnginePort {
    * is told.
    */
   followed(uuid: string, isFollowed = true): void {
-    this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "followed", uuid, isFollowed });
+    this.#lanes.send(computeLane(uuid, this.#lanes.count), { kind: "followed", uuid, isFollowed });
   }
 
   /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
@@ -196,11 +203,11 @@ export class EngineClient extends EnginePort {
     target: Target,
     work: Work,
     options: CallOptions,
-    lane = laneOf(target.uuid, this.#lanes.count),
+    lane = computeLane(target.uuid, this.#lanes.count),
   ): Promise<Answer> {
     const { uuid, database } = target;
     if (database !== undefined && this.#names.peek(uuid) !== database) this.#names.set(uuid, database);
-    const tenant = tenantOf(target);
+    const tenant = getTenant(target);
     this.#lanesUse.begin(lane, tenant);
     const answered = new Promise<EngineAnswer>((resolve, reject) => {
       const id = this.#nextId++;
@@ -230,7 +237,7 @@ export class EngineClient extends EnginePort {
     }
     if (answer.isLong && work.kind === "read")
       return this.#processes.read(target, { command: work.command, input: work.input }, options);
-    return { value: valueOf(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
+    return { value: unwrapAnswer(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }
 
   #hear(lane: number, message: HeardMessage): void {

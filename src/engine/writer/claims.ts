@@ -24,7 +24,7 @@ import type { Opened } from "../opening/opened-file.ts";
 import { fenceWriter } from "../branches/fence-writer.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { EngineOptions } from "../api/protocol.ts";
-import { forgetRestored } from "../opening/restored-file.ts";
+import { removeRestoredMarker } from "../opening/restored-file.ts";
 import type { ShippingParts } from "../shipping/shipper.ts";
 import { recordWriterEpoch, shipDifference, claimWriterEpoch, type WriterEpochParts } from "./writer-epoch.ts";
 
@@ -78,8 +78,8 @@ export class Claims {
   }
 
   /** The manifest of the branch that was claimed here, if it still serves. */
-  manifestOf(uuid: string, branchId: string): ManifestWriter | undefined {
-    return this.#held.get(keyOf(uuid, branchId));
+  findManifest(uuid: string, branchId: string): ManifestWriter | undefined {
+    return this.#held.get(buildKey(uuid, branchId));
   }
 
   /** What was opened, with whether it can lack something judged by what was answered before it was opened. */
@@ -88,7 +88,7 @@ export class Claims {
       ...found,
       knowsAll:
         found.knowsAll &&
-        found.state.txid >= (this.#answered.peek(keyOf(found.uuid, found.branchId)) ?? this.#answeredByForgotten),
+        found.state.txid >= (this.#answered.peek(buildKey(found.uuid, found.branchId)) ?? this.#answeredByForgotten),
     };
   }
 
@@ -96,7 +96,7 @@ export class Claims {
    * A handle on the branch was given up, from which it was answered up to the id: its manifest is not certain any more.
    */
   lose({ uuid, branchId, manifest }: Opened, error: unknown, answeredTxid: number): void {
-    const key = keyOf(uuid, branchId);
+    const key = buildKey(uuid, branchId);
     this.#held.delete(key);
     if (error instanceof Fenced && manifest.writerEpoch && !error.isGone && !this.#parts.engine.coordinated)
       this.#lost.set(key, true);
@@ -106,7 +106,7 @@ export class Claims {
 
   /** The branch exists no more. */
   remove(uuid: string, branchId: string): void {
-    this.#held.delete(keyOf(uuid, branchId));
+    this.#held.delete(buildKey(uuid, branchId));
   }
 
   /**
@@ -124,22 +124,22 @@ export class Claims {
    * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
    * that was: `isCovered` says of which manifests. What is not given back by `untilMs` stays reserved and costs a gap.
    */
-  async giveBackAll(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
+  async releaseAllIds(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
     // With shipping off nothing is covered, whatever a handle says.
     if (!this.#parts.engine.shipping) return;
-    await this.giveBack([...this.#held.values()].filter(isCovered), untilMs);
+    await this.releaseIds([...this.#held.values()].filter(isCovered), untilMs);
   }
 
   /**
    * As giveBackAll, for these manifests, as far as they were claimed here: nothing is written under them any more, and
    * all that was is covered.
    */
-  async giveBack(covered: readonly ManifestWriter[], untilMs: number): Promise<void> {
+  async releaseIds(covered: readonly ManifestWriter[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;
     const manifests = covered.filter((manifest) => manifest.writerEpoch !== undefined && !manifest.fenced);
     const givings = manifests.map((manifest) =>
       shipping.permits.run(async () => {
-        if (world.monotonicMs() < untilMs) await giveBack(manifest);
+        if (world.monotonicMs() < untilMs) await releaseIds(manifest);
       }),
     );
     await Promise.race([Promise.all(givings), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
@@ -163,7 +163,7 @@ export class Claims {
   async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<WriterEpoch> {
     const { leaseState, places } = this.#parts;
     const { manifest, uuid } = opened;
-    const key = keyOf(uuid, opened.branchId);
+    const key = buildKey(uuid, opened.branchId);
     if (this.#lost.get(key)) {
       throw new ServiceError(
         "unavailable",
@@ -171,11 +171,11 @@ export class Claims {
         { retryAfterSecs: 30 },
       );
     }
-    const leaseEpoch = leaseState.leaseEpochOf(uuid);
+    const leaseEpoch = leaseState.getLeaseEpoch(uuid);
     if (leaseEpoch === undefined) throw new TurnedAway("unheld");
     if (manifest.writerEpoch && this.#held.peek(key) === manifest) {
       // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
-      forgetRestored(opened.connection.path);
+      removeRestoredMarker(opened.connection.path);
       return manifest.writerEpoch;
     }
     const writerEpoch = manifest.writerEpoch ?? (await this.#claimAnew(opened, leaseEpoch));
@@ -226,7 +226,7 @@ export class Claims {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
       // stood.
-      const mayStop = (): boolean => leaseState.isLive && leaseState.leaseEpochOf(uuid) === leaseEpoch;
+      const mayStop = (): boolean => leaseState.isLive && leaseState.getLeaseEpoch(uuid) === leaseEpoch;
       const landed = (bytes: number): void => this.#parts.manifestLanded(uuid, bytes);
       await fenceWriter(
         { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
@@ -244,11 +244,11 @@ export class Claims {
 }
 
 /** Of a branch. Neither id holds a slash, so the two parts can never run into each other. */
-function keyOf(uuid: string, branchId: string): string {
+function buildKey(uuid: string, branchId: string): string {
   return `${uuid}/${branchId}`;
 }
 
-async function giveBack(manifest: ManifestWriter): Promise<void> {
+async function releaseIds(manifest: ManifestWriter): Promise<void> {
   try {
     await manifest.update(({ reservedTo, txid, writerEpochs }) => {
       // What lies before the claim's own first id, a writer before it may have given, whether or not anything was

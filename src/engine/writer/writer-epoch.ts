@@ -17,13 +17,13 @@ import { encodeSegment, type PageGroup, type PageImage } from "../../format/hist
 import type { ManifestChange } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import { packDue } from "../compaction/timeline-length.ts";
-import { planOf, reachingTo, withLost } from "../history/timelines.ts";
+import { findRestorePlan, reachingTo, withLost } from "../history/timelines.ts";
 import { LostObject } from "../api/lost.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { uploadImages } from "../compaction/compaction.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialise } from "../segments/restore.ts";
-import { forgetRestored } from "../opening/restored-file.ts";
+import { removeRestoredMarker } from "../opening/restored-file.ts";
 import { packTimeline } from "../compaction/compactor.ts";
 import { withUploads } from "../history/uploads.ts";
 
@@ -64,7 +64,7 @@ export async function recordWriterEpoch(
     if (!(error instanceof LostObject)) throw error;
     lost(error);
   }
-  forgetRestored(connection.path);
+  removeRestoredMarker(connection.path);
   parts.world.crashPoint("claimed");
 }
 
@@ -91,12 +91,12 @@ async function firstState(parts: WriterEpochParts, opened: Opened): Promise<Mani
 export async function shipDifference(parts: WriterEpochParts, opened: Opened): Promise<void> {
   const { manifest, uuid, branchId, state, connection } = opened;
   const { source, world } = parts;
-  const plan = planOf(manifest.now, undefined, manifest.now.txid);
+  const plan = findRestorePlan(manifest.now, undefined, manifest.now.txid);
   if (!plan) throw new StoreError("corrupt", "a manifest does not say how its own state is restored");
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
   const shippedPath = `${connection.path}.${world.ulid()}.tmp`;
   await materialise(source, plan, shippedPath);
-  const { images, pages } = differenceOf(shippedPath, connection.path);
+  const { images, pages } = computeDifference(shippedPath, connection.path);
   rmSync(shippedPath);
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
   const segment = await encodeSegment(
@@ -137,7 +137,7 @@ export async function shipDifference(parts: WriterEpochParts, opened: Opened): P
 const comparedPages = 256;
 
 /** The canonical images of the pages of `path` that are not the same in `basePath`. */
-function differenceOf(
+function computeDifference(
   basePath: string,
   path: string,
 ): { readonly images: readonly PageImage[]; readonly pages: number } {

@@ -117,7 +117,7 @@ export function isAuditResource(text: string): boolean {
 }
 
 /** The least version that can hold the event. */
-export function auditVersionOf({ action, grant }: Pick<AuditEvent, "action" | "grant">): 1 | 2 {
+export function pickAuditVersion({ action, grant }: Pick<AuditEvent, "action" | "grant">): 1 | 2 {
   const [plain, later] = formats.auditEvent.writes;
   return grant !== undefined || laterActions.has(action) ? later : plain;
 }
@@ -126,7 +126,7 @@ export function auditVersionOf({ action, grant }: Pick<AuditEvent, "action" | "g
 export function encodeAuditEvent(event: AuditEvent): string {
   const { actor, egress, grant } = event;
   return JSON.stringify({
-    v: auditVersionOf(event),
+    v: pickAuditVersion(event),
     id: event.id,
     ts: auditTimeMs(event),
     node: event.node,
@@ -173,7 +173,7 @@ export function encodeAuditEvent(event: AuditEvent): string {
  * a newer build.
  */
 export function decodeAuditEvent(line: string): AuditEvent {
-  const members = membersOf(line);
+  const members = parseMembers(line);
   requireVersion(formats.auditEvent, members["v"]);
   const event = {
     id: members["id"],
@@ -186,10 +186,10 @@ export function decodeAuditEvent(line: string): AuditEvent {
     outcome: members["outcome"],
     txid: members["txid"],
     count: members["count"],
-    actor: actorOf(members["actor"]),
-    egress: egressOf(members["egress"]),
+    actor: readActor(members["actor"]),
+    egress: readEgress(members["egress"]),
     errorCode: members["error"],
-    grant: grantOf(members["grant"]),
+    grant: readGrant(members["grant"]),
     prev: members["prev"],
   };
   if (!isEvent(event) || encodeAuditEvent(event) !== line)
@@ -197,7 +197,7 @@ export function decodeAuditEvent(line: string): AuditEvent {
   return event;
 }
 
-function membersOf(line: string): Readonly<Record<string, unknown>> {
+function parseMembers(line: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(line);
     if (isObject(value)) return value;
@@ -207,7 +207,7 @@ function membersOf(line: string): Readonly<Record<string, unknown>> {
   throw new StoreError("corrupt", "an audit event is not an object");
 }
 
-function actorOf(value: unknown): object | undefined {
+function readActor(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
   return {
     kind: value["kind"],
@@ -219,7 +219,7 @@ function actorOf(value: unknown): object | undefined {
   };
 }
 
-function grantOf(value: unknown): object | undefined {
+function readGrant(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
   return {
     jti: value["jti"],
@@ -230,7 +230,7 @@ function grantOf(value: unknown): object | undefined {
   };
 }
 
-function egressOf(value: unknown): object | undefined {
+function readEgress(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
   return {
     provider: value["provider"],

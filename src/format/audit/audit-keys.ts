@@ -18,7 +18,7 @@ export function auditStreamPrefix(namespace: string): string {
 }
 
 /** The day of a time, in UTC, as `2026-01-31`. */
-export function dayOf(atMs: number): string {
+export function formatDay(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, "2026-01-31".length);
 }
 
@@ -40,7 +40,7 @@ export function auditKey({ namespace, day, firstId, node }: AuditKey): string {
 
 /** What sorts after every object whose first event happened before `atMs`, and before all others. */
 export function auditKeyAt(namespace: string, atMs: number): string {
-  return `${auditStreamPrefix(namespace)}${dayOf(atMs)}/${ulidTime(atMs)}`;
+  return `${auditStreamPrefix(namespace)}${formatDay(atMs)}/${ulidTime(atMs)}`;
 }
 
 /** The parts of a key, or undefined for a foreign object. */

@@ -8,7 +8,7 @@
  * be told.
  */
 import { hash } from "node:crypto";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { decodeAuditEvent, encodeAuditEvent, type AuditEvent } from "./audit-event.ts";
 
@@ -22,12 +22,12 @@ export function auditLinkTo(line: string): string {
 
 /** The object of these lines. */
 export function encodeAuditObject(lines: readonly string[]): Uint8Array {
-  return bytesOf(lines.map((line) => `${line}\n`).join(""));
+  return encodeUtf8(lines.map((line) => `${line}\n`).join(""));
 }
 
 /** The lines of an object. Throws StoreError("corrupt") when they have no end. */
-export function auditLinesOf(bytes: Uint8Array): readonly string[] {
-  const lines = utf8Of(bytes)?.split("\n") ?? [];
+export function splitAuditLines(bytes: Uint8Array): readonly string[] {
+  const lines = decodeUtf8(bytes)?.split("\n") ?? [];
   if (lines.pop() !== "" || lines.length === 0)
     throw new StoreError("corrupt", "an audit object does not end with a line");
   return lines;
@@ -37,7 +37,7 @@ export function auditLinesOf(bytes: Uint8Array): readonly string[] {
  * The events of an object. Throws StoreError("corrupt") for anything that is not a list of events of a version we know.
  */
 export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
-  return auditLinesOf(bytes).map(decodeAuditEvent);
+  return splitAuditLines(bytes).map(decodeAuditEvent);
 }
 
 /** A place where an event was removed, changed or put in. */

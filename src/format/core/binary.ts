@@ -7,7 +7,7 @@
  * StoreError("corrupt"); a writer takes a value that breaks one for a bug of ours. Must not know: any format.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 
 const initialBytes = 256;
@@ -70,7 +70,7 @@ export class ByteWriter {
   /** Text of at most `bytesMax` bytes in UTF-8. */
   text(text: string, bytesMax: number): void {
     assert(text.isWellFormed(), "text that UTF-8 can say");
-    this.bytes(bytesOf(text), bytesMax);
+    this.bytes(encodeUtf8(text), bytesMax);
   }
 
   /** A lower-case UUID, in 16 bytes. */
@@ -181,7 +181,7 @@ export class ByteReader {
   }
 
   text(bytesMax: number): string {
-    return utf8Of(this.bytes(bytesMax)) ?? this.fail("a text is not UTF-8");
+    return decodeUtf8(this.bytes(bytesMax)) ?? this.fail("a text is not UTF-8");
   }
 
   uuid(): string {

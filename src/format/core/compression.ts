@@ -15,7 +15,7 @@ import {
   type ZstdOptions,
 } from "node:zlib";
 import { StoreError } from "../../base/faults/errors.ts";
-import { hashOf } from "./seal.ts";
+import { computeSha256 } from "./seal.ts";
 
 /** Zstandard, whatever runs it. */
 export interface Compression {
@@ -74,7 +74,7 @@ export const threadedPress: Compression = {
       zstdDecompress(pressed, unpacking(rawBytes), (error, raw) => (error ? reject(broken(error)) : resolve(raw)));
     }).then((raw) => checked(raw, rawBytes)),
   digest: async (bytes) => {
-    if (bytes.length < handedOverBytesMin) return hashOf(bytes);
+    if (bytes.length < handedOverBytesMin) return computeSha256(bytes);
     return new Uint8Array(await webcrypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>));
   },
 };
@@ -91,5 +91,5 @@ export const inlinePress: Compression = {
     }
     return checked(raw, rawBytes);
   },
-  digest: async (bytes) => hashOf(bytes),
+  digest: async (bytes) => computeSha256(bytes),
 };

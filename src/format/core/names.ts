@@ -60,7 +60,7 @@ export function profileDatabaseName(namespace: string, profile: string): string 
 }
 
 /** The profile that a database name denotes, or undefined when it is a plain database's name. */
-export function profileOfDatabaseName(name: string): ProfileName | undefined {
+export function parseProfileDatabaseName(name: string): ProfileName | undefined {
   const at = name.indexOf(profileSeparator);
   if (at < 0) return undefined;
   const namespace = name.slice(0, at);
@@ -71,7 +71,7 @@ export function profileOfDatabaseName(name: string): ProfileName | undefined {
 /** Whether a database can have this name at all, plain or profile. */
 export function isDatabaseName(name: string): boolean {
   if (!name.includes(profileSeparator)) return withinNameLength(name) && partPattern.test(name);
-  return profileOfDatabaseName(name) !== undefined;
+  return parseProfileDatabaseName(name) !== undefined;
 }
 
 /** Whether the text may be a branch's name: 1 to 64 of letters, digits, `.`, `_`, `-`, not starting with a dot. */

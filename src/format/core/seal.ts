@@ -15,7 +15,7 @@
  */
 import { hash } from "node:crypto";
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { ByteReader, ByteWriter } from "./binary.ts";
 import { requireVersion, type FormatVersions } from "./versions.ts";
@@ -34,13 +34,13 @@ const prefixBytes = magicBytes + 1 + 4;
 const checksumBytes = 16;
 
 /** SHA-256, 32 bytes. */
-export function hashOf(bytes: Uint8Array): Uint8Array {
+export function computeSha256(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(hash("sha256", bytes, "buffer"));
 }
 
 /** A sealed body, filled by `write`, of the newest version that this build writes. */
 export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) => void): Uint8Array {
-  const magic = bytesOf(format.magic);
+  const magic = encodeUtf8(format.magic);
   const bodyWriter = new ByteWriter();
   write(bodyWriter);
   const body = bodyWriter.finish();
@@ -53,7 +53,7 @@ export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) =
   sealed.set(manifest.finish());
   sealed.set(body, prefixBytes);
   const checked = prefixBytes + body.length;
-  sealed.set(hashOf(sealed.subarray(0, checked)).subarray(0, checksumBytes), checked);
+  sealed.set(computeSha256(sealed.subarray(0, checked)).subarray(0, checksumBytes), checked);
   return sealed;
 }
 
@@ -70,12 +70,12 @@ export function decodeSealedAt<Content>(
   assert(at <= bytes.length, "a seal begins within its bytes");
   const start = bytes.subarray(at);
   const prefix = new ByteReader(start, format.versions.what);
-  prefix.require(Buffer.compare(prefix.fixed(magicBytes), bytesOf(format.magic)) === 0, "it is something else");
+  prefix.require(Buffer.compare(prefix.fixed(magicBytes), encodeUtf8(format.magic)) === 0, "it is something else");
   const version = prefix.u8();
   const checked = prefixBytes + prefix.u32();
   prefix.require(checked + checksumBytes <= start.length, "it ends too early");
   const checksum = start.subarray(checked, checked + checksumBytes);
-  const sound = Buffer.compare(hashOf(start.subarray(0, checked)).subarray(0, checksumBytes), checksum) === 0;
+  const sound = Buffer.compare(computeSha256(start.subarray(0, checked)).subarray(0, checksumBytes), checksum) === 0;
   prefix.require(sound, "its checksum is wrong");
   // Only now: a version that rot has made is no newer build's.
   requireVersion(format.versions, version);

@@ -4,8 +4,8 @@
  * Uuids are random, so that each shard is as large as any other. Keys that go on with a uuid lie in the order of their
  * shards, and those of one shard beside each other: nothing has to be stored otherwise for them. Pure.
  */
-import { bytesOf } from "../../base/bytes.ts";
-import { hashOf } from "./seal.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
+import { computeSha256 } from "./seal.ts";
 
 const shardDigits = 3;
 const digitsPattern = /^[0-9a-f]{3}$/;
@@ -25,7 +25,7 @@ export function shardAt(key: string, at: number): number | undefined {
 }
 
 /** The shard of a uuid, or of any other name. */
-export function shardOf(name: string): number {
-  const digest = hashOf(bytesOf(name));
+export function computeShard(name: string): number {
+  const digest = computeSha256(encodeUtf8(name));
   return shardAt(name, 0) ?? new DataView(digest.buffer, digest.byteOffset, 2).getUint16(0) % shardsCount;
 }

@@ -99,12 +99,13 @@ export class NewerFormat extends StoreError {
   constructor({ what, reads }: FormatVersions, version: number) {
     super(
       "misconfigured",
-      `${what} has format version ${version}, written by a newer build; this build reads ${listOf(reads)}: upgrade it`,
+      `${what} has format version ${version}, written by a newer build; this build ` +
+        `reads ${formatVersions(reads)}: upgrade it`,
     );
   }
 }
 
-function listOf(versions: readonly number[]): string {
+function formatVersions(versions: readonly number[]): string {
   return versions.length === 1
     ? `version ${versions[0]}`
     : `versions ${versions.slice(0, -1).join(", ")} and ${versions.at(-1)}`;

@@ -30,7 +30,7 @@
  * for.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import {
@@ -55,7 +55,7 @@ import {
 } from "../core/json-shape.ts";
 import { isErasureId, isMemoryId, isNodeId, isUlid } from "../core/ids.ts";
 import { isBranchId } from "../keys/object-keys.ts";
-import { hashOf } from "../core/seal.ts";
+import { computeSha256 } from "../core/seal.ts";
 import { formats, requireVersion } from "../core/versions.ts";
 
 /**
@@ -279,8 +279,8 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     waiting_for: coupon.waitingFor,
     awaiting,
     traces: traces && {
-      key: base64Of(traces.key),
-      windows: base64Of(traces.windows),
+      key: encodeBase64(traces.key),
+      windows: encodeBase64(traces.windows),
       windows_total: traces.windowsTotal,
     },
     completed_at: coupon.completedAtMs,
@@ -288,7 +288,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
   };
   assert(isRecord(record) && fitsStatus(coupon), "a coupon has what its status asks for");
   const summed = JSON.stringify(record).slice(1);
-  const bytes = bytesOf(`${sumStart}${sumOf(bytesOf(summed))}${sumEnd}${summed}`);
+  const bytes = encodeUtf8(`${sumStart}${computeSum(encodeUtf8(summed))}${sumEnd}${summed}`);
   assert(bytes.length <= limits.erasureCouponBytesMax, `a coupon has at most ${limits.erasureCouponBytesMax} bytes`);
   return bytes;
 }
@@ -298,9 +298,9 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
  * erasure".
  */
 export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
-  const value = jsonOf(bytes);
+  const value = parseJson(bytes);
   if (isObject(value)) requireVersion(formats.coupon, value["v"]);
-  const coupon = isRecord(value) ? couponOf(value as unknown as CouponRecord) : undefined;
+  const coupon = isRecord(value) ? toCoupon(value as unknown as CouponRecord) : undefined;
   if (
     !coupon ||
     !fitsStatus(coupon) ||
@@ -311,9 +311,9 @@ export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
 }
 
 /** What the object says, if it is whole. The parser's own message would quote it. */
-function jsonOf(bytes: Uint8Array): unknown {
-  const [text, summed] = [utf8Of(bytes), bytes.subarray(sumBytes)];
-  if (!text?.startsWith(`${sumStart}${sumOf(summed)}${sumEnd}`))
+function parseJson(bytes: Uint8Array): unknown {
+  const [text, summed] = [decodeUtf8(bytes), bytes.subarray(sumBytes)];
+  if (!text?.startsWith(`${sumStart}${computeSum(summed)}${sumEnd}`))
     throw new StoreError("corrupt", "a coupon is cut or changed: its checksum is wrong");
   try {
     return JSON.parse(`{${text.slice(sumBytes)}`);
@@ -322,14 +322,14 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
-function couponOf(record: CouponRecord): ErasureCoupon {
+function toCoupon(record: CouponRecord): ErasureCoupon {
   const { id, uuid, database, branch, status, traces } = record;
   return {
     id,
     uuid,
     database,
     branch,
-    target: targetOf(record.target),
+    target: toTarget(record.target),
     status,
     memoryIds: record.memory_ids,
     requestedAtMs: record.requested_at,
@@ -344,8 +344,8 @@ function couponOf(record: CouponRecord): ErasureCoupon {
     waitingFor: record.waiting_for,
     ...(record.awaiting && { awaiting: record.awaiting }),
     traces: traces && {
-      key: bytesOfBase64(traces.key),
-      windows: bytesOfBase64(traces.windows),
+      key: decodeBase64(traces.key),
+      windows: decodeBase64(traces.windows),
       windowsTotal: traces.windows_total,
     },
     completedAtMs: record.completed_at,
@@ -353,20 +353,20 @@ function couponOf(record: CouponRecord): ErasureCoupon {
   };
 }
 
-function targetOf(fields: TargetFields): ErasureTarget {
+function toTarget(fields: TargetFields): ErasureTarget {
   if ("memory_id" in fields) return { kind: "memory", memoryId: fields.memory_id };
   if ("topic_key" in fields) return { kind: "topic", topicKey: fields.topic_key, type: fields.type };
   return { kind: "session", sessionId: fields.session_id, turns: fields.turns };
 }
 
-function sumOf(bytes: Uint8Array): string {
-  return Buffer.from(hashOf(bytes)).toString("hex").slice(0, sumDigits);
+function computeSum(bytes: Uint8Array): string {
+  return Buffer.from(computeSha256(bytes)).toString("hex").slice(0, sumDigits);
 }
 
-function base64Of(bytes: Uint8Array): string {
+function encodeBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
-function bytesOfBase64(text: string): Uint8Array {
+function decodeBase64(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(text, "base64"));
 }

@@ -21,7 +21,7 @@
  * Always true: a receipt holds ids, counts and what its reader asked for, never erased content; one that `readReceipt`
  * takes has exactly these members, so nothing stands in it that is not signed. Must not know: keys, who signs.
  */
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { canonicalJson } from "../core/canonical-json.ts";
 import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "../core/json-shape.ts";
@@ -175,7 +175,7 @@ export function receiptPayload(
 
 /** What is signed. */
 export function signedBytes(payload: ReceiptPayload): Uint8Array {
-  return bytesOf(`${domains[payload.v]}\0${canonicalJson(payload)}`);
+  return encodeUtf8(`${domains[payload.v]}\0${canonicalJson(payload)}`);
 }
 
 const isMemory = shapeOf({ memory_id: isText });

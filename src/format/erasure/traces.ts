@@ -47,7 +47,7 @@ function digest(key: Uint8Array, window: Uint8Array): Buffer {
 }
 
 /** The trace of a window of `windowBytes` bytes. */
-export function traceOf(key: Uint8Array, window: Uint8Array): Uint8Array {
+export function computeTrace(key: Uint8Array, window: Uint8Array): Uint8Array {
   const trace = Buffer.alloc(traceBytes);
   trace.writeInt32LE(rollingHash(window, 0));
   digest(key, window).copy(trace, rollingBytes);

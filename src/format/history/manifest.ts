@@ -32,7 +32,7 @@ import { decodeSealed, encodeSealed, type SealedFormat } from "../core/seal.ts";
 import { formats } from "../core/versions.ts";
 
 export type { TxidRange } from "./refs.ts";
-export { hashOf } from "../core/seal.ts";
+export { computeSha256 } from "../core/seal.ts";
 
 /** One writer's claim of the branch. */
 export interface WriterEpoch {
@@ -102,7 +102,7 @@ export interface Manifest {
   /**
    * Objects of this branch and epoch that nothing refers to are garbage if their ULID is below this. Empty: none is.
    */
-  readonly settledUlid: string;
+  readonly garbageBelowUlid: string;
 }
 
 const format: SealedFormat = { versions: formats.manifest, magic: "PLHD", bytesMax: limits.manifestBytesMax };
@@ -113,7 +113,7 @@ const writerEpochIdBytes = 16;
 /** The manifest as bytes. Its writer has kept every bound. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   assert(manifest.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
-  assert(isSettledUlid(manifest.settledUlid), "the settled mark is a ULID or empty");
+  assert(isGarbageMark(manifest.garbageBelowUlid), "the settled mark is a ULID or empty");
   assert(tailBytes(manifest.tail) <= limits.tailBytesMax, "a tail is spilled before it outgrows the manifest");
   return encodeSealed(format, (writer) => {
     writer.uuid(manifest.uuid);
@@ -140,7 +140,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
       writer.varint(bytes);
       writer.fixed(sha256, sha256Bytes);
     });
-    writer.text(manifest.settledUlid, ulidBytesMax);
+    writer.text(manifest.garbageBelowUlid, ulidBytesMax);
   });
 }
 
@@ -170,16 +170,16 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
         bytes: reader.varint(),
         sha256: reader.fixed(sha256Bytes),
       })),
-      settledUlid: reader.text(ulidBytesMax),
+      garbageBelowUlid: reader.text(ulidBytesMax),
     };
     reader.require(manifest.pages <= limits.databasePagesMax, "its database is too large");
-    reader.require(isSettledUlid(manifest.settledUlid), "its settled mark is no ULID");
+    reader.require(isGarbageMark(manifest.garbageBelowUlid), "its settled mark is no ULID");
     reader.require(tailBytes(manifest.tail) <= limits.tailBytesMax, "its tail is too long");
     return manifest;
   });
 }
 
-function isSettledUlid(text: string): boolean {
+function isGarbageMark(text: string): boolean {
   return text === "" || isUlid(text);
 }
 

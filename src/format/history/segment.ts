@@ -223,7 +223,7 @@ export async function decodeSegments(object: Uint8Array, press: Compression): Pr
     const frames: Uint8Array[] = [];
     for (const number of index.frames.keys()) frames.push(await decodeFrame(object, index, number, press));
     let ordinal = 0;
-    const imageOf = (page: number): PageImage => {
+    const takeImage = (page: number): PageImage => {
       const start = (ordinal % framePages) * pageBytes;
       const frame = frames[Math.floor(ordinal / framePages)]!;
       ordinal++;
@@ -232,7 +232,7 @@ export async function decodeSegments(object: Uint8Array, press: Compression): Pr
     const { kind, uuid, branchId, epoch } = index;
     const groups = index.groups.map(({ pageNumbers, ...group }) => ({
       ...group,
-      images: Array.from(pageNumbers, imageOf),
+      images: Array.from(pageNumbers, takeImage),
     }));
     segments.push({ kind, uuid, branchId, epoch, groups });
   }

@@ -68,7 +68,7 @@ export function namespacePolicyKey(namespace: string): string {
 }
 
 /** The namespace of a namespace policy's key, or undefined for a profile's policy or a foreign object. */
-export function namespaceOfPolicyKey(key: string): string | undefined {
+export function parseNamespacePolicyKey(key: string): string | undefined {
   if (!key.startsWith(policyPrefix) || !key.endsWith(namespacePolicyEnding)) return undefined;
   const namespace = key.slice(policyPrefix.length, -namespacePolicyEnding.length);
   return isNamePart(namespace) ? namespace : undefined;
@@ -85,7 +85,7 @@ export function nameClaimKey(databaseName: string): string {
 }
 
 /** The database name of a claim's key, or undefined for a foreign object. */
-export function databaseNameOfClaimKey(key: string): string | undefined {
+export function parseNameClaimKey(key: string): string | undefined {
   if (!key.startsWith(nameClaimPrefix) || !key.endsWith(".json")) return undefined;
   return key.slice(nameClaimPrefix.length, -".json".length);
 }

@@ -15,7 +15,7 @@
  *
  * Always true: it says `complete` only after everything was copied and verified. A node refuses a store that has it.
  */
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, maybe, oneOf, shapeOf, textThat } from "../core/json-shape.ts";
@@ -108,12 +108,12 @@ export function encodeBackupManifest({
     signing_key: signingKey,
     ...counts,
   };
-  return bytesOf(JSON.stringify(fields));
+  return encodeUtf8(JSON.stringify(fields));
 }
 
 /** Throws StoreError("corrupt") for anything but a manifest, NewerFormat for one of a newer build. */
 export function decodeBackupManifest(bytes: Uint8Array): BackupManifest {
-  const value = bytes.length <= limits.backupManifestBytesMax ? jsonOf(bytes) : undefined;
+  const value = bytes.length <= limits.backupManifestBytesMax ? parseJson(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.backup, value["v"]);
   if (!isManifest(value)) throw new StoreError("corrupt", "what a backup says of itself has an unknown form");
   const {
@@ -150,9 +150,9 @@ export function decodeBackupManifest(bytes: Uint8Array): BackupManifest {
   };
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(utf8Of(bytes) ?? "");
+    return JSON.parse(decodeUtf8(bytes) ?? "");
   } catch (error) {
     throw new StoreError("corrupt", "what a backup says of itself is not JSON", { cause: error });
   }

@@ -13,7 +13,7 @@
  * Always true: the object stands before the first file of the copy does, and says `purged` only after the last one is
  * gone. It changes once at most: to the one or the other.
  */
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { isCount, isObject, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "../core/json-shape.ts";
@@ -82,12 +82,12 @@ export function encodeCopyRecord({
     created_at: createdAtMs,
     ...said,
   };
-  return bytesOf(JSON.stringify(fields));
+  return encodeUtf8(JSON.stringify(fields));
 }
 
 /** Throws StoreError("corrupt") for anything but a copy, NewerFormat for one of a newer build: never "no copy". */
 export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
-  const value = bytes.length <= limits.copyRecordBytesMax ? jsonOf(bytes) : undefined;
+  const value = bytes.length <= limits.copyRecordBytesMax ? parseJson(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.copyRecord, value["v"]);
   if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form");
   const {
@@ -110,9 +110,9 @@ export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
   };
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(utf8Of(bytes) ?? "");
+    return JSON.parse(decodeUtf8(bytes) ?? "");
   } catch (error) {
     throw new StoreError("corrupt", "the record of a node's copy is not JSON", { cause: error });
   }

@@ -15,7 +15,7 @@
  * taken from anybody; one without the other is judged by its times. The uuid is born here, by a conditional create, so
  * that two nodes that race for one name agree on one database.
  */
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { isObject } from "../core/json-shape.ts";
 import { formats, requireVersion } from "../core/versions.ts";
@@ -34,7 +34,7 @@ export interface NameClaim {
 }
 
 export function encodeNameClaim(claim: NameClaim): Uint8Array {
-  return bytesOf(
+  return encodeUtf8(
     JSON.stringify({
       v: formats.nameClaim.writes[0],
       uuid: claim.uuid,
@@ -51,7 +51,7 @@ export function encodeNameClaim(claim: NameClaim): Uint8Array {
  * database".
  */
 export function decodeNameClaim(bytes: Uint8Array): NameClaim {
-  const value = jsonOf(bytes);
+  const value = parseJson(bytes);
   if (!isObject(value)) throw new StoreError("corrupt", "a database name claim is no JSON object");
   const { v, uuid, created_at: createdAtMs, deleted_at: deletedAtMs, freed_at: freedAtMs, deletion } = value;
   requireVersion(formats.nameClaim, v);
@@ -71,9 +71,9 @@ export function decodeNameClaim(bytes: Uint8Array): NameClaim {
   };
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(utf8Of(bytes) ?? "");
+    return JSON.parse(decodeUtf8(bytes) ?? "");
   } catch (error) {
     throw new StoreError("corrupt", "a database name claim is not JSON", { cause: error });
   }

@@ -18,9 +18,9 @@
  * value. A field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who
  * may set a policy, what the node's own bounds are, how a value is enforced.
  */
-import { bytesOf, utf8Length, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, utf8Length, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid, StoreError } from "../../base/faults/errors.ts";
-import { nearestOf } from "../../base/faults/near-words.ts";
+import { findNearestWord } from "../../base/faults/near-words.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { formats, requireVersion } from "../core/versions.ts";
 
@@ -149,7 +149,7 @@ export function unknownFields(document: PolicyDocument): readonly string[] {
       : [];
   });
   return unknown.slice(0, limits.policyWarningsMax).map((path) => {
-    const meant = nearestOf(path, path.includes(".") ? paths : groups);
+    const meant = findNearestWord(path, path.includes(".") ? paths : groups);
     return (
       `${printable(path)} is not known to this node, and enforces ` +
       `nothing${meant === undefined ? "" : `; did you mean ${meant}?`}`
@@ -163,9 +163,9 @@ function printable(name: string): string {
 }
 
 /** How many levels of arrays and objects a value has; a scalar has none. */
-function depthOf(value: unknown): number {
+function computeDepth(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
-  return 1 + Object.values(value).reduce<number>((deepest, item) => Math.max(deepest, depthOf(item)), 0);
+  return 1 + Object.values(value).reduce<number>((deepest, item) => Math.max(deepest, computeDepth(item)), 0);
 }
 
 /** Whether every number in it is the one that was written: a double holds no larger integers. */
@@ -181,7 +181,7 @@ export function parsePolicy(text: string, level: PolicyLevel): PolicyDocument | 
   const document: unknown = JSON.parse(text);
   if (document === null) return undefined;
   if (!isObject(document)) throw invalid("policy must be an object, or null to clear it");
-  if (depthOf(document) > limits.policyDepthMax)
+  if (computeDepth(document) > limits.policyDepthMax)
     throw invalid(`policy is nested deeper than ${limits.policyDepthMax} levels`);
   if (!isExact(document)) throw invalid("policy holds a number beyond 2^53, which would not come back as it was given");
   readPolicy(document, level);
@@ -229,7 +229,7 @@ export interface StoredPolicy {
 const noncePattern = /^[0-9a-f]{32}$/;
 
 export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredPolicy): Uint8Array {
-  return bytesOf(
+  return encodeUtf8(
     JSON.stringify({
       v: formats.policy.writes[0],
       revision,
@@ -241,9 +241,9 @@ export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredP
 }
 
 /** The object as JSON, or undefined when it is none. The parser's own message would quote it. */
-function jsonOf(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(utf8Of(bytes) ?? "");
+    return JSON.parse(decodeUtf8(bytes) ?? "");
   } catch {
     return undefined;
   }
@@ -254,7 +254,7 @@ function jsonOf(bytes: Uint8Array): unknown {
  * build: never "no policy".
  */
 export function decodePolicy(bytes: Uint8Array, level: PolicyLevel): StoredPolicy & { readonly values: PolicyValues } {
-  const object = jsonOf(bytes);
+  const object = parseJson(bytes);
   const { v, revision, updated_at: updatedAtMs, nonce, policy } = isObject(object) ? object : {};
   if (isObject(object)) requireVersion(formats.policy, v);
   const isWhole =

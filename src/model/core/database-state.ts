@@ -8,7 +8,7 @@ import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
-import { onlyRowOf, type StoredValue } from "../../sqlite/pages/record.ts";
+import { readSingleRow, type StoredValue } from "../../sqlite/pages/record.ts";
 
 /** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
 export const schemaFormat = Math.max(...formats.database.writes);
@@ -32,7 +32,7 @@ function isCount(value: unknown): value is number {
 }
 
 /** The row as a state, however it was read. */
-function stateOf(
+function decodeState(
   format: StoredValue,
   txid: StoredValue,
   committedAtMs: StoredValue,
@@ -56,7 +56,7 @@ export function readState(connection: Connection): DatabaseState {
     "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
   );
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
-  return stateOf(row.format, row.txid, row.committed_at, row.tenure);
+  return decodeState(row.format, row.txid, row.committed_at, row.tenure);
 }
 
 /** Records the group's transaction id inside the group's own transaction. */
@@ -74,10 +74,10 @@ export function writeState(connection: Connection, state: DatabaseState): void {
  * The state in an image of that page: what `readState` says of the database as it was then. Throws
  * StoreError("corrupt").
  */
-export function stateOfPage(page: Uint8Array): DatabaseState {
-  const { rowid, values } = onlyRowOf(page);
+export function decodeStatePage(page: Uint8Array): DatabaseState {
+  const { rowid, values } = readSingleRow(page);
   const [id, format, txid, committedAtMs, writerEpochId, ...more] = values;
   if (rowid !== 1 || id !== null || writerEpochId === undefined || more.length > 0)
     throw new StoreError("corrupt", "the page does not hold the state row");
-  return stateOf(format!, txid!, committedAtMs!, writerEpochId);
+  return decodeState(format!, txid!, committedAtMs!, writerEpochId);
 }

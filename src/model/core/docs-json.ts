@@ -27,13 +27,13 @@ const exactJson = JSON as unknown as {
 };
 
 /** The number with this JSON source. */
-export function numberOf(source: string): number | RawNumber {
+export function parseNumber(source: string): number | RawNumber {
   const value = Number(source);
   return String(value) === source ? value : exactJson.rawJSON(source);
 }
 
 /** The JSON source of a number. */
-export function sourceOf(value: number | RawNumber): string {
+export function formatNumber(value: number | RawNumber): string {
   return typeof value === "number" ? String(value) : value.rawJSON;
 }
 
@@ -46,7 +46,7 @@ export function isObject(value: Json | undefined): value is JsonObject {
 }
 
 /** The field's value, or undefined when the object has no such field of its own. */
-export function fieldOf(object: JsonObject, field: string): Json | undefined {
+export function getField(object: JsonObject, field: string): Json | undefined {
   return Object.hasOwn(object, field) ? object[field] : undefined;
 }
 
@@ -63,7 +63,7 @@ export function jsonText(value: Json): string {
 /** The same text for equal values: fields sorted, numbers by value (exact within 64 bits, as doubles beyond). */
 export function canonicalText(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
-  if (isNumber(value)) return canonicalNumber(sourceOf(value));
+  if (isNumber(value)) return canonicalNumber(formatNumber(value));
   if (!isObject(value)) return JSON.stringify(value);
   const fields = Object.keys(value).sort();
   return `{${fields.map((field) => `${JSON.stringify(field)}:${canonicalText(value[field]!)}`).join(",")}}`;
@@ -75,7 +75,7 @@ export function isIntegerSource(source: string): boolean {
 }
 
 /** The integer that is written here, when it fits 64 bits. */
-export function int64Of(source: string): bigint | undefined {
+export function parseInt64(source: string): bigint | undefined {
   // The length first: reading a million digits takes long.
   if (source.length > 20 || !isIntegerSource(source)) return undefined;
   const value = BigInt(source);
@@ -88,7 +88,7 @@ export function isInt64(value: bigint): boolean {
 }
 
 function canonicalNumber(source: string): string {
-  const exact = int64Of(source);
+  const exact = parseInt64(source);
   if (exact !== undefined) return String(exact);
   const double = Number(source);
   return Number.isInteger(double) && isInt64(BigInt(double)) ? String(BigInt(double)) : String(double);
@@ -136,7 +136,9 @@ export function parseJson(
   // The usual text comes back as it was, which proves that no number lost a digit, at a fifth of the second reading's
   // cost.
   if (JSON.stringify(value) === text) return { value, text };
-  const exact = exactJson.parse(text, (_, inner, { source }) => (typeof inner === "number" ? numberOf(source) : inner));
+  const exact = exactJson.parse(text, (_, inner, { source }) =>
+    typeof inner === "number" ? parseNumber(source) : inner,
+  );
   return { value: exact, text: jsonText(exact) };
 }
 

@@ -11,7 +11,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { Filter } from "./docs-filter.ts";
 import { jsonText, storedJson, type Json } from "../core/docs-json.ts";
 import { idField, parsePath, type DocPath } from "./docs-path.ts";
-import { equalsSql, kindOf, kindSql, kinds, type Bindings } from "./docs-query.ts";
+import { equalsSql, classifyOperand, kindSql, kinds, type Bindings } from "./docs-query.ts";
 import { reachedText, reachedType } from "./docs-reach.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -45,8 +45,8 @@ export interface Collection {
   readonly indexes: readonly DocIndex[];
 }
 
-const tableOf = (collection: number): string => `__service_doc_${collection}`;
-const indexTableOf = (index: number): string => `__service_docidx_${index}`;
+const buildTableName = (collection: number): string => `__service_doc_${collection}`;
+const buildIndexTableName = (index: number): string => `__service_docidx_${index}`;
 
 /** The collection of this name, or undefined when nothing was ever put into it. */
 export function findCollection(view: View, name: string): Collection | undefined {
@@ -61,12 +61,12 @@ export function findCollection(view: View, name: string): Collection | undefined
       row.collection,
     )
     .map((index) => ({
-      table: indexTableOf(index.doc_index),
+      table: buildIndexTableName(index.doc_index),
       number: index.doc_index,
       path: parsePath("index path", index.path),
       multikey: index.multikey === 1,
     }));
-  return { number: row.collection, table: tableOf(row.collection), indexes };
+  return { number: row.collection, table: buildTableName(row.collection), indexes };
 }
 
 /** How many collections there are. */
@@ -77,7 +77,7 @@ export function collectionCount(view: View): number {
 /** Makes a collection that does not exist yet. */
 export function createCollection(tx: Tx, name: string): Collection {
   const number = tx.connection.run("INSERT INTO __service_doc_collections (name) VALUES (?)", name).lastInsertRowid;
-  const table = tableOf(number);
+  const table = buildTableName(number);
   tx.connection.exec(
     `CREATE TABLE ${table} (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL) STRICT`,
   );
@@ -91,7 +91,7 @@ export function createIndex(tx: Tx, collection: Collection, path: DocPath): void
     collection.number,
     path.text,
   ).lastInsertRowid;
-  const index: DocIndex = { table: indexTableOf(number), number, path, multikey: false };
+  const index: DocIndex = { table: buildIndexTableName(number), number, path, multikey: false };
   tx.connection.exec(
     `CREATE TABLE ${index.table} (kind INTEGER NOT NULL, value ANY NOT NULL, doc INTEGER NOT NULL, PRIMARY ` +
       "KEY (kind, value, doc)) STRICT, WITHOUT ROWID",
@@ -142,15 +142,15 @@ export interface Candidates {
 const ranks = { id: 0, equal: 1, listed: 2, between: 3, beyond: 4, kind: 5 } as const;
 
 /** The best way to the filter's matches through indexes, or undefined when only a scan is sure to see them all. */
-export function candidatesOf(filter: Filter, collection: Collection, bindings: Bindings): Candidates | undefined {
+export function findCandidates(filter: Filter, collection: Collection, bindings: Bindings): Candidates | undefined {
   switch (filter.kind) {
     case "and":
-      return bestOf([
-        ...filter.filters.map((inner) => candidatesOf(inner, collection, bindings)),
+      return pickBest([
+        ...filter.filters.map((inner) => findCandidates(inner, collection, bindings)),
         ...ranges(filter.filters, collection, bindings),
       ]);
     case "or":
-      return unionOf(filter.filters, collection, bindings);
+      return uniteCandidates(filter.filters, collection, bindings);
     case "not":
       return undefined;
     case "in":
@@ -171,15 +171,19 @@ function entries<Found>(collection: Collection, path: DocPath, act: (index: DocI
   return index && act(index);
 }
 
-function bestOf(found: readonly (Candidates | undefined)[]): Candidates | undefined {
+function pickBest(found: readonly (Candidates | undefined)[]): Candidates | undefined {
   let best: Candidates | undefined;
   for (const one of found) if (one && (!best || one.rank < best.rank)) best = one;
   return best;
 }
 
-function unionOf(filters: readonly Filter[], collection: Collection, bindings: Bindings): Candidates | undefined {
+function uniteCandidates(
+  filters: readonly Filter[],
+  collection: Collection,
+  bindings: Bindings,
+): Candidates | undefined {
   if (filters.length > limits.filterUnionMax) return undefined;
-  const found = filters.map((inner) => candidatesOf(inner, collection, bindings));
+  const found = filters.map((inner) => findCandidates(inner, collection, bindings));
   if (found.length === 0 || !found.every((one) => one !== undefined)) return undefined;
   return {
     sql: found.map((one) => `SELECT * FROM (${one.sql})`).join(" UNION "),
@@ -195,7 +199,7 @@ function idCandidates(operands: readonly Json[], collection: Collection, binding
 
 /** Equality: scalars by value, objects and arrays by kind alone, null as null or missing. One SELECT for each kind. */
 function listedCandidates(index: DocIndex, operands: readonly Json[], bindings: Bindings): Candidates {
-  const byKind = Map.groupBy(operands, kindOf);
+  const byKind = Map.groupBy(operands, classifyOperand);
   const selects = Array.from(byKind, ([kind, listed]) => {
     if (kind === kinds.null) return `kind <= ${kinds.null}`;
     if (kind === kinds.object || kind === kinds.array) return `kind = ${kind}`;
@@ -218,7 +222,9 @@ function rangeCandidates(index: DocIndex, compares: readonly Compare[], bindings
     ({ comparison, operand }) => `value ${comparison} (${bindings.bind(jsonText(operand))} ->> '$')`,
   );
   return {
-    sql: `SELECT doc FROM ${index.table} WHERE kind = ${kindOf(compares[0]!.operand)} AND ${conditions.join(" AND ")}`,
+    sql:
+      `SELECT doc FROM ${index.table} WHERE kind ` +
+      `= ${classifyOperand(compares[0]!.operand)} AND ${conditions.join(" AND ")}`,
     rank: compares.length > 1 ? ranks.between : ranks.beyond,
   };
 }
@@ -235,7 +241,10 @@ function ranges(
   const compares = filters.filter((filter) => filter.kind === "compare");
   return compares.filter(isLower).map((lower) => {
     const upper = compares.find(
-      (one) => !isLower(one) && one.path.text === lower.path.text && kindOf(one.operand) === kindOf(lower.operand),
+      (one) =>
+        !isLower(one) &&
+        one.path.text === lower.path.text &&
+        classifyOperand(one.operand) === classifyOperand(lower.operand),
     );
     return (
       upper &&

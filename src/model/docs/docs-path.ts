@@ -34,6 +34,6 @@ export function parsePath(name: string, text: string): DocPath {
 }
 
 /** The component as a position in an array, or undefined when it is not written as one. */
-export function arrayIndexOf(component: string): number | undefined {
+export function parseArrayIndex(component: string): number | undefined {
   return /^(?:0|[1-9][0-9]{0,8})$/.test(component) ? Number(component) : undefined;
 }

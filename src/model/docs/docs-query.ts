@@ -44,7 +44,7 @@ export function kindSql(type: string): string {
 }
 
 /** The kind of an operand. */
-export function kindOf(operand: Json): number {
+export function classifyOperand(operand: Json): number {
   if (operand === null) return kinds.null;
   if (typeof operand === "string") return kinds.string;
   if (typeof operand === "boolean") return kinds.boolean;
@@ -159,7 +159,7 @@ export function equalsSql(value: string, operands: readonly Json[], bindings: Bi
 }
 
 function inCondition(operands: readonly Json[], bindings: Bindings): Condition {
-  const of = (...kind: readonly number[]) => operands.filter((operand) => kind.includes(kindOf(operand)));
+  const of = (...kind: readonly number[]) => operands.filter((operand) => kind.includes(classifyOperand(operand)));
   const numbers = of(kinds.number);
   const strings = of(kinds.string);
   const composites = of(kinds.object, kinds.array);
@@ -183,14 +183,14 @@ function inCondition(operands: readonly Json[], bindings: Bindings): Condition {
 }
 
 function compareCondition(comparison: Comparison, operand: Json, bindings: Bindings): Condition {
-  const types = jsonTypesOf[kindOf(operand)]!;
+  const types = jsonTypesByKind[classifyOperand(operand)]!;
   const bound = `(${bindings.bind(jsonText(operand))} ->> '$')`;
   return { test: (type, value) => `(${type} IN (${types}) AND ${value} ${comparison} ${bound})`, wholes: false };
 }
 
 const existsCondition: Condition = { test: (type) => `${type} IS NOT NULL`, wholes: true };
 
-const jsonTypesOf: Readonly<Record<number, string>> = {
+const jsonTypesByKind: Readonly<Record<number, string>> = {
   [kinds.number]: "'integer', 'real'",
   [kinds.string]: "'text'",
   [kinds.boolean]: "'true', 'false'",

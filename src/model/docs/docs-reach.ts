@@ -6,8 +6,8 @@
  * whole, unless a number picked it. Elements that are not objects lead nowhere, not even to "missing"; arrays directly
  * in arrays are entered by numbers only. Must not know: filters, SQL beyond how its text is read there.
  */
-import { fieldOf, isObject, jsonText, setField, type Json, type JsonObject } from "../core/docs-json.ts";
-import { arrayIndexOf, type DocPath } from "./docs-path.ts";
+import { getField, isObject, jsonText, setField, type Json, type JsonObject } from "../core/docs-json.ts";
+import { parseArrayIndex, type DocPath } from "./docs-path.ts";
 
 /**
  * The values as the text of a JSON object, for `json_each`: the first letter of a key says what it is. Repeated values
@@ -57,7 +57,7 @@ function walkArray(array: readonly Json[], path: readonly string[], at: number, 
     return;
   }
   for (const element of array) if (isObject(element)) walk(element, path, at + 1, emit);
-  const index = arrayIndexOf(path[at + 1]!);
+  const index = parseArrayIndex(path[at + 1]!);
   const picked = index === undefined ? undefined : array[index];
   if (picked === undefined) return;
   if (at + 1 === path.length - 1) emit("v", picked);
@@ -65,7 +65,7 @@ function walkArray(array: readonly Json[], path: readonly string[], at: number, 
 }
 
 function lookUp(container: Json, name: string): Json | undefined {
-  if (isObject(container)) return fieldOf(container, name);
-  const index = arrayIndexOf(name);
+  if (isObject(container)) return getField(container, name);
+  const index = parseArrayIndex(name);
   return Array.isArray(container) && index !== undefined ? container[index] : undefined;
 }

@@ -9,21 +9,21 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import {
   checkJson,
-  fieldOf,
-  int64Of,
+  getField,
+  parseInt64,
   isInt64,
   isIntegerSource,
   isNumber,
   isObject,
-  numberOf,
+  parseNumber,
   parseJson,
   setField,
-  sourceOf,
+  formatNumber,
   type Json,
   type JsonObject,
   type RawNumber,
 } from "../core/docs-json.ts";
-import { arrayIndexOf, idField, parsePath, type DocPath } from "./docs-path.ts";
+import { parseArrayIndex, idField, parsePath, type DocPath } from "./docs-path.ts";
 
 interface Change {
   /** Where it stands in the update, for messages. */
@@ -54,13 +54,13 @@ export function parseUpdate(name: string, text: string): Update {
           "as a whole",
       );
     if (!isObject(fields)) throw invalid(`${name}.${operator} must be an object of paths and values`);
-    return Object.entries(fields).map(([path, operand]) => changeOf(`${name}.${operator}`, path, operand, apply));
+    return Object.entries(fields).map(([path, operand]) => parseChange(`${name}.${operator}`, path, operand, apply));
   });
   refuseOverlap(name, changes);
   return { changes, fields: new Set(changes.map((change) => change.path.components[0]!)) };
 }
 
-function changeOf(at: string, text: string, operand: Json, apply: Change["apply"]): Change {
+function parseChange(at: string, text: string, operand: Json, apply: Change["apply"]): Change {
   const path = parsePath(`a path in ${at}`, text);
   const place = `${at}.${text}`;
   if (path.components[0] === idField) throw invalid(`${place} cannot be changed: ${idField} is immutable`);
@@ -95,7 +95,7 @@ type Place =
   { readonly object: JsonObject; readonly field: string } | { readonly array: Json[]; readonly index: number };
 
 function valueAt(place: Place): Json | undefined {
-  return "array" in place ? place.array[place.index] : fieldOf(place.object, place.field);
+  return "array" in place ? place.array[place.index] : getField(place.object, place.field);
 }
 
 function put(change: Change, place: Place, value: Json): void {
@@ -114,7 +114,7 @@ function put(change: Change, place: Place, value: Json): void {
 /** The place inside this container, or undefined when there cannot be one: a name in an array, anything in a scalar. */
 function placeIn(container: Json, component: string): Place | undefined {
   if (isObject(container)) return { object: container, field: component };
-  const index = Array.isArray(container) ? arrayIndexOf(component) : undefined;
+  const index = Array.isArray(container) ? parseArrayIndex(component) : undefined;
   return index === undefined ? undefined : { array: container as Json[], index };
 }
 
@@ -175,12 +175,12 @@ function push(change: Change, doc: JsonObject): void {
 
 /** Exact for two integers of 64 bits, refused beyond them; as doubles when one has a fraction or an exponent. */
 function sum(change: Change, left: number | RawNumber, right: number | RawNumber): number | RawNumber {
-  const sources = [sourceOf(left), sourceOf(right)] as const;
+  const sources = [formatNumber(left), formatNumber(right)] as const;
   if (sources.every(isIntegerSource)) {
-    const [augend, addend] = [int64Of(sources[0]), int64Of(sources[1])];
+    const [augend, addend] = [parseInt64(sources[0]), parseInt64(sources[1])];
     if (augend === undefined || addend === undefined || !isInt64(augend + addend))
       throw invalid(`${change.at} goes beyond 64-bit integers`);
-    return numberOf(String(augend + addend));
+    return parseNumber(String(augend + addend));
   }
   const total = Number(sources[0]) + Number(sources[1]);
   if (!Number.isFinite(total)) throw invalid(`${change.at} goes beyond the largest number`);

@@ -15,7 +15,7 @@ import type { SqlValue } from "../../sqlite/connection/connection.ts";
 import { parseFilter, type Filter } from "./docs-filter.ts";
 import {
   addEntries,
-  candidatesOf,
+  findCandidates,
   collectionCount,
   createCollection,
   createIndex,
@@ -24,7 +24,7 @@ import {
   removeEntries,
   type Collection,
 } from "./docs-index.ts";
-import { fieldOf, isObject, jsonText, parseJson, setField, storedJson, type JsonObject } from "../core/docs-json.ts";
+import { getField, isObject, jsonText, parseJson, setField, storedJson, type JsonObject } from "../core/docs-json.ts";
 import { idField, parsePath } from "./docs-path.ts";
 import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
 import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
@@ -86,7 +86,7 @@ function newDoc(tx: Tx, name: string, input: string): NewDoc {
   if (!isObject(value)) throw invalid(`${name} must be an object`);
   if (Object.keys(value).some((field) => field.startsWith("$")))
     throw invalid(`${name} has a field whose name starts with $; such names belong to operators`);
-  const given = fieldOf(value, idField);
+  const given = getField(value, idField);
   if (given === undefined) {
     const id = tx.newId();
     const withId = `{${JSON.stringify(idField)}:${JSON.stringify(id)}${text === "{}" ? "" : ","}${text.slice(1)}`;
@@ -119,7 +119,7 @@ function selectDocs(
   skip: number,
 ): Query {
   const bindings = new Bindings();
-  const candidates = candidatesOf(filter, collection, bindings);
+  const candidates = findCandidates(filter, collection, bindings);
   const conditions = [filterSql(filter, "d.doc", bindings)];
   // Whatever an index gives is a superset, so the filter itself always has the last word.
   if (candidates) conditions.unshift(`d.n IN (${candidates.sql})`);
@@ -173,7 +173,7 @@ export function findDocs(
 function collect(view: View, collection: Collection, query: Query, sorted: boolean): readonly string[] {
   const docs: string[] = [];
   let bytes = 0;
-  for (const found of rowsOf(view, query).iterate(query.values) as Iterable<string | number>) {
+  for (const found of prepareRows(view, query).iterate(query.values) as Iterable<string | number>) {
     const doc = sorted ? docAt(view, collection, found as number) : (found as string);
     bytes += utf8Length(doc);
     if (bytes > limits.docsResultBytesMax)
@@ -185,7 +185,7 @@ function collect(view: View, collection: Collection, query: Query, sorted: boole
   return docs;
 }
 
-function rowsOf(view: View, query: Query) {
+function prepareRows(view: View, query: Query) {
   const { connection } = view;
   prepareQueries(connection);
   return connection.prepared(query.sql).pluck();
@@ -203,7 +203,7 @@ function checkSort(sort: readonly SortKey[]): readonly SortKey[] {
 /** The row numbers of what matches: the first one, or (`multi`) all. */
 function matchingRows(tx: Tx, collection: Collection, filter: Filter, multi: boolean): readonly number[] {
   const query = selectDocs(collection, "d.n", filter, [], multi ? limits.docsMultiMax + 1 : 1, 0);
-  const rows = rowsOf(tx, query).all(query.values) as number[];
+  const rows = prepareRows(tx, query).all(query.values) as number[];
   if (rows.length > limits.docsMultiMax)
     throw invalid(
       `filter matches more than ${limits.docsMultiMax} documents, the most that one command may change; narrow it`,

@@ -5,7 +5,7 @@
  */
 import { VectorCache, VectorPool } from "./vector-index.ts";
 
-/** One change, in the order in which they were made; no vector: the owner's is gone; `drop`: any may be gone. */
+/** One change, in the order in which they were made; no vector: the owner's is gone; `evictAll`: any may be gone. */
 export type VectorChange = { readonly space: number; readonly owner: number; readonly vector?: Float32Array } | "drop";
 
 /** A cache that holds nothing, so that every search reads the rows, and remembers what it is told. */
@@ -24,7 +24,7 @@ export class VectorChanges extends VectorCache {
     this.list.push({ space, owner });
   }
 
-  override drop(): void {
+  override evictAll(): void {
     this.list.push("drop");
   }
 }
@@ -32,7 +32,7 @@ export class VectorChanges extends VectorCache {
 /** Makes the cache follow what was committed. */
 export function follow(cache: VectorCache, changes: readonly VectorChange[]): void {
   for (const change of changes) {
-    if (change === "drop") cache.drop();
+    if (change === "drop") cache.evictAll();
     else if (change.vector) cache.put(change.space, change.owner, change.vector);
     else cache.remove(change.space, change.owner);
   }

@@ -3,7 +3,7 @@
  *
  * Always true: a hot space equals the committed rows. It is built from them by the first search and changed only by
  * what committed (`Tx.afterCommit`), so a rolled-back command never reaches it, and any of it may be dropped at any
- * time. Whoever replaces the rows behind SQL's back (rewind, restore) must `drop()`. One cache belongs to the one
+ * time. Whoever replaces the rows behind SQL's back (rewind, restore) must `evictAll()`. One cache belongs to the one
  * connection that writes: a second connection would not hear of the changes.
  * Must not know: SQL, collections, what an owner is.
  */
@@ -12,7 +12,7 @@ import { limits } from "../../base/limits/limits.ts";
 import {
   Admission,
   firstAsk,
-  floorOf,
+  computeFloor,
   mergeHits,
   VectorMatrix,
   widening,
@@ -58,7 +58,7 @@ export function storedForm(vector: Float32Array): Uint8Array {
 }
 
 /** The vector of a stored form. */
-export function vectorOfStored(row: VectorRow, dimension: number): Float32Array {
+export function decodeStoredVector(row: VectorRow, dimension: number): Float32Array {
   assert(
     row.embedding.byteLength === dimension * Float32Array.BYTES_PER_ELEMENT,
     "a stored vector has its space's dimension",
@@ -85,7 +85,7 @@ function* chunks(source: RowSource, dimension: number): Generator<readonly Vecto
 }
 
 function fill(matrix: VectorMatrix, rows: readonly VectorRow[]): void {
-  for (const row of rows) matrix.put(row.owner, vectorOfStored(row, matrix.dimension), 0);
+  for (const row of rows) matrix.put(row.owner, decodeStoredVector(row, matrix.dimension), 0);
 }
 
 /** The exact search without a cache: slow, right, and bounded in memory. */
@@ -94,7 +94,7 @@ export function streamNearest(source: RowSource, dimension: number, search: Sear
   for (const rows of chunks(source, dimension)) {
     const matrix = new VectorMatrix(dimension, rows.length);
     fill(matrix, rows);
-    hits = mergeHits(hits, matrix.nearest(search, floorOf(hits, search.want)), search.want);
+    hits = mergeHits(hits, matrix.nearest(search, computeFloor(hits, search.want)), search.want);
   }
   return { hits, exact: true };
 }
@@ -116,7 +116,7 @@ class HotSpace implements Holder {
   #stamp = 0;
   /** The size at which a build was last tried without success. */
   #declinedAt = 0;
-  #abandon: AbortController | undefined;
+  #aborting: AbortController | undefined;
   /** The last build that was begun; resolved when it has left no file behind. */
   #built: Promise<void> | undefined;
   readonly #onEvict: (left: Promise<void> | undefined) => void;
@@ -151,7 +151,7 @@ class HotSpace implements Holder {
   nearest(search: Search, exactVectorsMax: number): Nearest {
     const narrowed = this.#index && this.count > exactVectorsMax ? this.#narrow(this.#index, search) : undefined;
     const hits = narrowed ?? this.main.nearest(search);
-    const tail = this.#tail.nearest(search, floorOf(hits, search.want));
+    const tail = this.#tail.nearest(search, computeFloor(hits, search.want));
     return { hits: mergeHits(hits, tail, search.want), exact: narrowed === undefined };
   }
 
@@ -165,7 +165,7 @@ class HotSpace implements Holder {
       const scores: number[] = [];
       for (let at = 0; at < found.rows.length; at++) {
         // Labels of owners that were removed or replaced since the snapshot have no row in `main`.
-        const row = this.main.rowOf(index.owners[found.rows[at]!]!);
+        const row = this.main.findRow(index.owners[found.rows[at]!]!);
         if (row === undefined) continue;
         rows.push(row);
         scores.push(found.scores[at]!);
@@ -203,14 +203,14 @@ class HotSpace implements Holder {
     const owners = new Float64Array(count);
     owners.set(this.main.owners);
     owners.set(this.#tail.owners, this.main.count);
-    const abandon = new AbortController();
-    this.#abandon = abandon;
-    const ann = await buildIndex(matrix, dimension, count, abandon.signal);
-    if (abandon.signal.aborted) {
+    const aborting = new AbortController();
+    this.#aborting = aborting;
+    const ann = await buildIndex(matrix, dimension, count, aborting.signal);
+    if (aborting.signal.aborted) {
       ann?.close();
       return;
     }
-    this.#abandon = undefined;
+    this.#aborting = undefined;
     if (ann) this.#adopt({ ann, owners }, stamp);
     else this.#declinedAt = count;
     if (!pool.hold(this, this.bytes)) this.evict();
@@ -225,7 +225,7 @@ class HotSpace implements Holder {
 
   /** Frees the index and abandons a build, whose end is given. The space is not used again. */
   close(): Promise<void> | undefined {
-    this.#abandon?.abort();
+    this.#aborting?.abort();
     this.#index?.ann.close();
     this.#index = undefined;
     return this.#built;
@@ -280,7 +280,7 @@ export class VectorCache {
   }
 
   /** Empties the cache: after a rewind or a restore, at an erasure, at close. A running build is abandoned. */
-  drop(): void {
+  evictAll(): void {
     for (const hot of this.#hot.values()) {
       this.#pool.release(hot);
       this.#leave(hot.close());
@@ -301,7 +301,7 @@ export class VectorCache {
   }
 
   /**
-   * Resolves when no index build of the thread is running; after `drop()`, when its copies of vectors are gone from
+   * Resolves when no index build of the thread is running; after `evictAll()`, when its copies of vectors are gone from
    * disk too.
    */
   idle(): Promise<void> {
@@ -313,11 +313,11 @@ export class VectorCache {
     const { dimension } = space;
     const count = source.count();
     if (!this.#pool.makeRoom(VectorMatrix.bytesFor(dimension, count))) return undefined;
-    const forget = (left: Promise<void> | undefined): void => {
+    const removeHot = (left: Promise<void> | undefined): void => {
       this.#hot.delete(space.space);
       this.#leave(left);
     };
-    const hot = unlessOutOfMemory(() => new HotSpace(dimension, count, forget));
+    const hot = unlessOutOfMemory(() => new HotSpace(dimension, count, removeHot));
     if (!hot) return undefined;
     for (const rows of chunks(source, dimension)) fill(hot.main, rows);
     if (!this.#pool.hold(hot, hot.bytes)) return undefined;

@@ -110,7 +110,7 @@ function highest(scores: Float64Array, count: number): Uint32Array {
 }
 
 /** usearch's exact search as a kernel. */
-function kernelOf(usearch: typeof import("usearch")): Kernel {
+function buildKernel(usearch: typeof import("usearch")): Kernel {
   return (matrix, dimension, rowCount, query, count) => {
     // The native side reads from the start of each buffer, whatever the view's offset: a view from the middle of a
     // buffer would silently be answered from its beginning.
@@ -157,7 +157,7 @@ interface ChosenKernel {
 
 async function chooseKernel(): Promise<ChosenKernel> {
   try {
-    const native = kernelOf(await import("usearch"));
+    const native = buildKernel(await import("usearch"));
     if (isAccurate(native)) return { name: "usearch", rank: native };
     return {
       name: "javascript",

@@ -31,7 +31,7 @@ export function mergeHits(left: readonly Hit[], right: readonly Hit[], want: num
 }
 
 /** What a further hit must reach to enter a list that is already full. */
-export function floorOf(hits: readonly Hit[], want: number): number {
+export function computeFloor(hits: readonly Hit[], want: number): number {
   return hits.length < want ? -Infinity : hits[want - 1]!.similarity;
 }
 
@@ -79,7 +79,7 @@ export class VectorMatrix {
   #rows: Float32Array;
   #owners: Float64Array;
   #stamps: Float64Array;
-  readonly #rowOf = new Map<number, number>();
+  readonly #findRow = new Map<number, number>();
 
   constructor(dimension: number, capacity: number) {
     this.dimension = dimension;
@@ -94,15 +94,15 @@ export class VectorMatrix {
   }
 
   get count(): number {
-    return this.#rowOf.size;
+    return this.#findRow.size;
   }
 
   get bytes(): number {
     return VectorMatrix.bytesFor(this.dimension, this.#owners.length);
   }
 
-  rowOf(owner: number): number | undefined {
-    return this.#rowOf.get(owner);
+  findRow(owner: number): number | undefined {
+    return this.#findRow.get(owner);
   }
 
   /** Moves every row whose stamp passes to another matrix. */
@@ -120,11 +120,11 @@ export class VectorMatrix {
   /** Adds the owner's vector or replaces it. The stamp says when, in the caller's count. */
   put(owner: number, vector: Float32Array, stamp: number): void {
     assert(vector.length === this.dimension, "a matrix holds vectors of one dimension");
-    let row = this.#rowOf.get(owner);
+    let row = this.#findRow.get(owner);
     if (row === undefined) {
       row = this.count;
       if (row === this.#owners.length) this.#grow();
-      this.#rowOf.set(owner, row);
+      this.#findRow.set(owner, row);
       this.#owners[row] = owner;
     }
     this.#rows.set(vector, row * this.dimension);
@@ -133,15 +133,15 @@ export class VectorMatrix {
 
   /** Removes the owner's vector: the last row takes its place, and the freed row is zeroed. */
   remove(owner: number): void {
-    const row = this.#rowOf.get(owner);
+    const row = this.#findRow.get(owner);
     if (row === undefined) return;
-    this.#rowOf.delete(owner);
+    this.#findRow.delete(owner);
     const last = this.count;
     if (row !== last) {
       this.#rows.copyWithin(row * this.dimension, last * this.dimension, (last + 1) * this.dimension);
       this.#owners[row] = this.#owners[last]!;
       this.#stamps[row] = this.#stamps[last]!;
-      this.#rowOf.set(this.#owners[row]!, row);
+      this.#findRow.set(this.#owners[row]!, row);
     }
     this.#rows.fill(0, last * this.dimension, (last + 1) * this.dimension);
   }

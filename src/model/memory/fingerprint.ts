@@ -5,7 +5,7 @@
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
  */
 import { hash } from "node:crypto";
-import { isNumber, sourceOf, type Json } from "../core/docs-json.ts";
+import { isNumber, formatNumber, type Json } from "../core/docs-json.ts";
 
 export interface Identity {
   readonly type: string;
@@ -30,7 +30,7 @@ export function fingerprint(identity: Identity): Uint8Array {
  * ones.
  */
 export function canonicalText(value: Json): string {
-  if (isNumber(value)) return canonicalNumber(sourceOf(value));
+  if (isNumber(value)) return canonicalNumber(formatNumber(value));
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     const fields = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));

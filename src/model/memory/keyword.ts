@@ -7,9 +7,17 @@
  */
 import { limits } from "../../base/limits/limits.ts";
 import { textLeaves } from "../core/content.ts";
-import { anyTerm, coverageOf, gateCoverage, hitCoverage, holds, postingsOf, type Posting } from "../text/coverage.ts";
+import {
+  anyTerm,
+  computeCoverage,
+  gateCoverage,
+  hitCoverage,
+  holds,
+  findPostings,
+  type Posting,
+} from "../text/coverage.ts";
 import type { Json } from "../core/docs-json.ts";
-import { coverOfPassages, coverOfWhole } from "../text/passages.ts";
+import { computePassageCovers, computeWholeCover } from "../text/passages.ts";
 import { admitted, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
@@ -102,9 +110,9 @@ interface Asked {
  * rank too; among many there are answers in its own words, and looking for others costs time (LoCoMo's sessions: all@5
  * .797 without, .801 with it, MRR .823 and .827).
  */
-function askedOf(view: View, query: string): Asked {
+function weighQuestion(view: View, query: string): Asked {
   const { memories } = view.connection.get<{ memories: number }>("SELECT count(*) AS memories FROM __service_memory")!;
-  const postings = postingsOf(view, "__service_memory_text", memories, query);
+  const postings = findPostings(view, "__service_memory_text", memories, query);
   const isWide = memories <= limits.widenedMemoriesMax;
   return { postings, match: anyTerm(postings, isWide), isWide };
 }
@@ -118,11 +126,11 @@ function askedOf(view: View, query: string): Asked {
  * same words as a bare FTS5 query; asking FTS5 row by row instead (`rowid = ?`) takes 200 ms.
  */
 export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer {
-  const asked = askedOf(view, search.query);
+  const asked = weighQuestion(view, search.query);
   const { postings, match, isWide } = asked;
   const gate = search.coverageMin ?? gateCoverage;
   const floor = search.coverageMin ?? hitCoverage;
-  const { matched, enough } = coverageOf(postings, floor);
+  const { matched, enough } = computeCoverage(postings, floor);
   const isOpen = enough.values().some((coverage) => coverage >= gate);
   const best = isOpen
     ? rank(view, search, match, {
@@ -145,7 +153,7 @@ function byPassages(
   ranked: readonly Ranked[],
   coverage: ReadonlyMap<number, number>,
 ): readonly KeywordHit[] {
-  const { covers, unread } = coverOfPassages(
+  const { covers, unread } = computePassageCovers(
     view,
     postings,
     match,
@@ -153,7 +161,7 @@ function byPassages(
   );
   const hits = ranked.map(({ row, bm25 }) => {
     const whole = coverage.get(row) ?? 0;
-    const { paragraph, worth } = covers.get(row) ?? coverOfWhole(whole);
+    const { paragraph, worth } = covers.get(row) ?? computeWholeCover(whole);
     return { row, score: bm25 * worth, grade: unread.has(row) ? 1 : 0, coverage: paragraph };
   });
   return hits.sort((left, right) => left.grade - right.grade || right.score - left.score || right.row - left.row);

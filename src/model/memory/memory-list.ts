@@ -11,7 +11,7 @@ import { checkText } from "../../format/core/names.ts";
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
-import { checkFilters, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
+import { checkFilters, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 /** What a memory must meet to be listed or forgotten. */
@@ -42,11 +42,11 @@ export function checkList(input: ListInput): void {
     throw invalid("order must be desc, newest first, or asc, oldest first");
   if (limit !== undefined && (!Number.isInteger(limit) || limit < 1))
     throw invalid(`limit must be a whole number from 1; at most ${limits.memoriesListMax} memories are on a page`);
-  if (cursor !== undefined) positionOf(cursor, input.order === "asc");
+  if (cursor !== undefined) decodeCursor(cursor, input.order === "asc");
 }
 
 /** Refuses to forget everything because nothing was said. */
-export function checkForget(input: ListInput): void {
+export function checkDeletion(input: ListInput): void {
   const { types, topicKey, sessionId, source, createdFromMs, createdToMs, filter } = input;
   if (
     [types, topicKey, sessionId, source, createdFromMs, createdToMs, filter].every(
@@ -71,7 +71,7 @@ function checkTime(field: string, timeMs: number | undefined): void {
  * more.
  */
 export function listMemories(view: View, input: ListInput): { memories: MemoryRecord[]; nextCursor?: string } {
-  const { seen, nextCursor } = pageOf(
+  const { seen, nextCursor } = readPage(
     view,
     input,
     input.limit ?? limits.memoriesListDefault,
@@ -85,11 +85,11 @@ export function listMemories(view: View, input: ListInput): { memories: MemoryRe
 }
 
 /**
- * Deletes the memories that meet the conditions, of a request that passed `checkForget`, newest first. What they
+ * Deletes the memories that meet the conditions, of a request that passed `checkDeletion`, newest first. What they
  * superseded stays superseded.
  */
-export function forgetMemories(tx: Tx, input: ListInput): { ids: string[]; nextCursor?: string } {
-  const { seen, nextCursor } = pageOf(tx, input, input.limit ?? limits.memoriesListMax, Infinity);
+export function deleteMemories(tx: Tx, input: ListInput): { ids: string[]; nextCursor?: string } {
+  const { seen, nextCursor } = readPage(tx, input, input.limit ?? limits.memoriesListMax, Infinity);
   removeMemories(
     tx,
     seen.map(({ row }) => row),
@@ -109,7 +109,7 @@ function cursorAfter({ row, id }: Position, rising: boolean): string {
   return Buffer.from(`${rising ? "a" : "d"}${row} ${id}`).toString("base64url");
 }
 
-function positionOf(cursor: string, rising: boolean): Position {
+function decodeCursor(cursor: string, rising: boolean): Position {
   const [, order, digits, id] = positionPattern.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
   const position = { row: Number(digits), id: id ?? "" };
   if (order !== undefined && Number.isSafeInteger(position.row) && cursorAfter(position, rising) === cursor)
@@ -139,10 +139,10 @@ function firstRowSince(view: View, timeMs: number): number {
   return low;
 }
 
-function rangeOf(view: View, { createdFromMs, createdToMs, cursor }: ListInput, rising: boolean): Range {
+function computeRange(view: View, { createdFromMs, createdToMs, cursor }: ListInput, rising: boolean): Range {
   const first = createdFromMs === undefined ? 1 : firstRowSince(view, createdFromMs);
   const end = createdToMs === undefined ? Number.MAX_SAFE_INTEGER : firstRowSince(view, createdToMs);
-  const after = cursor === undefined ? undefined : positionOf(cursor, rising);
+  const after = cursor === undefined ? undefined : decodeCursor(cursor, rising);
   if (!after) return { first, end };
   if (!rising) return { first, end: Math.min(end, after.row) };
   // The number of a memory that is gone may be that of a later one by now.
@@ -196,11 +196,11 @@ interface Page {
 }
 
 /** A page of at most `limit` memories, and of `bytesMax` unless a single one has more. */
-function pageOf(view: View, input: ListInput, limit: number, bytesMax: number): Page {
+function readPage(view: View, input: ListInput, limit: number, bytesMax: number): Page {
   const rising = input.order === "asc";
   const want = Math.min(limit, limits.memoriesListMax);
   const { topicKey } = input;
-  const narrowed = conditionsOf(view, input);
+  const narrowed = buildConditions(view, input);
   const conditions =
     topicKey === undefined
       ? narrowed
@@ -224,7 +224,7 @@ function look(
   most: number,
 ): { readonly seen: readonly Seen[]; readonly lookedAt: Position | undefined } {
   const seen: Seen[] = [];
-  let range = rangeOf(view, input, rising);
+  let range = computeRange(view, input, rising);
   for (let looks = 0; ;) {
     // More with each step, so that a listing without conditions reads no more than it gives.
     const ask = Math.min(limits.memoriesLooksMax - looks, Math.max(most, 3 * looks));

@@ -46,7 +46,7 @@ export function memorySpace(view: View): VectorSpace | undefined {
 }
 
 /** The embedder whose vectors the space holds; undefined for the callers' own. */
-export function makerOf(view: View, { space }: VectorSpace): Maker | undefined {
+export function findMaker(view: View, { space }: VectorSpace): Maker | undefined {
   const isThere =
     view.connection.get("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '__service_vector_maker'") !==
     undefined;
@@ -57,7 +57,7 @@ export function makerOf(view: View, { space }: VectorSpace): Maker | undefined {
 
 /** Whether the space is not for this embedder's vectors. */
 export function isForeign(view: View, space: VectorSpace, embeddedBy: string): boolean {
-  return makerOf(view, space)?.name !== embeddedBy;
+  return findMaker(view, space)?.name !== embeddedBy;
 }
 
 /** A vector for an owner, if there is one, and the embedder that made it or would have; absent for a caller's own. */
@@ -108,7 +108,7 @@ export function unembedTurns(tx: Tx, rows: readonly number[]): void {
  * found by `deleteVectors`, so that nothing outlives its owner. The empty space keeps its row: its number is not given
  * again.
  */
-export function retire(
+export function removeOutdatedSpaces(
   tx: Tx,
   input: { readonly kind: EmbeddedKind; readonly embeddedBy: string; readonly rowsMax: number },
 ): { more: boolean } {

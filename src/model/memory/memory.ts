@@ -126,7 +126,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
 
   const id = `mem_${tx.newId()}`;
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
-  const expiresAt = expiryOf(tx, memory, taskTtlMaxSecs);
+  const expiresAt = computeExpiry(tx, memory, taskTtlMaxSecs);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   indexMemory(tx, row, {
     topicKey: memory.topicKey,
@@ -147,7 +147,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   );
 }
 
-function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
+function computeExpiry(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
   if (memory.type !== "task") return null;
   return tx.nowMs + Math.min(memory.ttlSecs ?? limits.taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
 }
@@ -258,7 +258,7 @@ export function getMemory(view: View, input: { readonly id: string }): MemoryRec
 }
 
 /** Deletes a memory for good. What it superseded stays superseded. */
-export function forget(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
+export function deleteMemory(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
   const row = findRow(tx, input.id);
   if (row !== undefined) removeMemories(tx, [row]);
   return { forgotten: row !== undefined };

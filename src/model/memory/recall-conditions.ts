@@ -43,7 +43,7 @@ export interface Conditions {
  * The conditions that the filters mean. Session and source are asked of the provenance, not of the memory's own first
  * session and source: whoever said it as a duplicate has ingested it as well. Both together must hold of one saying.
  */
-export function conditionsOf(view: View, filters: Filters): Conditions {
+export function buildConditions(view: View, filters: Filters): Conditions {
   const present = presence(view, { superseded: filters.includeSuperseded ?? false });
   const all = [present.sql];
   const params: SqlParameter[] = [...present.params];

@@ -50,13 +50,13 @@ export function parseParams(paramsJson: string | undefined): GivenParams {
 }
 
 /** A number by its source text: an integer within 64 bits stays one, anything else is a double. */
-function numberOf(source: string): bigint | number {
+function parseNumber(source: string): bigint | number {
   if (!integerText.test(source)) return Number(source);
   const integer = BigInt(source);
   return integer >= int64Min && integer <= int64Max ? integer : Number(source);
 }
 
-function blobOf(value: object): Buffer | undefined {
+function parseBlob(value: object): Buffer | undefined {
   const keys = Object.keys(value);
   if (keys.length !== 1 || keys[0] !== "$base64") return undefined;
   const text = (value as { readonly $base64: unknown }).$base64;
@@ -66,11 +66,11 @@ function blobOf(value: object): Buffer | undefined {
 }
 
 /** One parameter as SQLite takes it. Integers are bigint, because better-sqlite3 binds every number as REAL. */
-function valueOf(value: unknown): SqlValue {
+function toSqlValue(value: unknown): SqlValue {
   if (value === null || typeof value === "string") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;
-  if (exactJson.isRawJSON(value)) return numberOf(value.rawJSON);
-  return blobOf(value as object) ?? JSON.stringify(value);
+  if (exactJson.isRawJSON(value)) return parseNumber(value.rawJSON);
+  return parseBlob(value as object) ?? JSON.stringify(value);
 }
 
 /** Every way to write a parameter's name is accepted: with its sign, or without. */
@@ -97,10 +97,10 @@ export function bindParams(names: readonly (string | undefined)[], given: GivenP
   for (const [index, name] of names.entries()) {
     if (name === undefined) {
       if (given.kind === "names") throw invalid("params is an object, but the statement has parameters without a name");
-      plain.push(valueOf(given.values[index]));
+      plain.push(toSqlValue(given.values[index]));
       continue;
     }
-    const value = valueOf(given.kind === "names" ? givenByName(given.values, name, used) : given.values[index]);
+    const value = toSqlValue(given.kind === "names" ? givenByName(given.values, name, used) : given.values[index]);
     // better-sqlite3 knows a parameter by its name without the sign, so two that differ in the sign share one value.
     const key = name.slice(1);
     const other = byName.get(key);
@@ -119,7 +119,7 @@ export function bindParams(names: readonly (string | undefined)[], given: GivenP
 }
 
 /** One value of a row as JSON text: integers beyond 2^53 as strings, blobs as `{"$base64"}`, infinities as null. */
-export function jsonOfValue(value: unknown): string {
+export function encodeJsonValue(value: unknown): string {
   if (typeof value === "bigint") {
     return value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER)
       ? String(value)

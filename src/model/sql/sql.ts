@@ -10,12 +10,12 @@ import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
-import { sqliteCodeOf, type SqlGuard } from "../../sqlite/guard.ts";
+import { getSqliteCode, type SqlGuard } from "../../sqlite/guard.ts";
 import { isFatal } from "../../sqlite/group.ts";
 import { analyseUserSql } from "../../sqlite/sql-rules.ts";
-import { parametersOf } from "../../sqlite/sql-tokens.ts";
+import { listParameters } from "../../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../../sqlite/sql-weight.ts";
-import { bindParams, jsonOfValue, parseParams } from "./sql-values.ts";
+import { bindParams, encodeJsonValue, parseParams } from "./sql-values.ts";
 
 interface SqlStatement {
   readonly text: string;
@@ -92,7 +92,7 @@ function tooLarge(): ServiceError {
  * The rows of the statement that was fitted as JSON text, taken one at a time and within the batch's bound; a row is
  * measured before it is converted.
  */
-function rowsOf(run: Run, columns: number): string {
+function readRows(run: Run, columns: number): string {
   const rows: string[] = [];
   for (;;) {
     const row = run.guard.nextRow(columns, run.bytesLeft + columns * valueWordBytes);
@@ -100,7 +100,7 @@ function rowsOf(run: Run, columns: number): string {
     if (row === "too-large") throw tooLarge();
     if (rows.length === limits.sqlRowsMax)
       throw invalid(`the result has more than ${limits.sqlRowsMax} rows; add a LIMIT`);
-    const text = `[${row.map(jsonOfValue).join(",")}]`;
+    const text = `[${row.map(encodeJsonValue).join(",")}]`;
     run.bytesLeft -= Buffer.byteLength(text) + 1;
     if (run.bytesLeft < 0) throw tooLarge();
     // The row itself is a value too.
@@ -125,7 +125,7 @@ function counted(connection: Connection): { readonly changes: number; readonly r
 function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () => void): SqlStatementResult {
   const { connection, guard, ticket } = run;
   const { tokens, wholeDatabase, changesRows, defines } = analyseUserSql(text);
-  const params = bindParams(parametersOf(tokens), parseParams(paramsJson));
+  const params = bindParams(listParameters(tokens), parseParams(paramsJson));
   const { writes, columns, rowsJson, changes } = guard.guarded(
     ticket,
     () => {
@@ -135,7 +135,7 @@ function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () 
       const writes = !statement.readonly;
       if (!statement.reader) return { writes, columns: [], rowsJson: "[]", changes: statement.run(...params).changes };
       statement.bind(...params);
-      const rowsJson = rowsOf(run, statement.columns().length);
+      const rowsJson = readRows(run, statement.columns().length);
       return { writes, columns: statement.columns().map(({ name }) => name), rowsJson, changes: undefined };
     },
     { wholeDatabase, defines, plain: copiesTooMuch(connection, tokens) },
@@ -161,7 +161,7 @@ const userCodes = new Map([
 
 /** The error as the client sees it; one that is not the statement's own is passed on as it is. */
 function refusalFor({ connection, guard }: Run, error: unknown, index: number): unknown {
-  const code = sqliteCodeOf(error);
+  const code = getSqliteCode(error);
   const position = `statement ${index}`;
   if (error instanceof ServiceError) {
     if (error.code !== "invalid_request") return error;

@@ -41,7 +41,7 @@ export function rarity(stored: number, holders: number): number {
 }
 
 /** The postings of a question's words in an FTS5 table that has text of so many rows. */
-export function postingsOf(view: View, table: string, stored: number, query: string): readonly Posting[] {
+export function findPostings(view: View, table: string, stored: number, query: string): readonly Posting[] {
   const holders = view.connection.prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ?`).pluck();
   return queryTerms(query).map((term) => {
     const rows = holders.all(term.match) as number[];
@@ -88,7 +88,7 @@ const windowRows = 4096;
  * Who covers at least `floor` of the question's weight. The sums run in the order of the terms, so that a full cover is
  * exactly 1; the rows of a posting are in ascending order, as FTS5 gives them.
  */
-export function coverageOf(postings: readonly Posting[], floor: number): Coverage {
+export function computeCoverage(postings: readonly Posting[], floor: number): Coverage {
   const total = totalWeight(postings);
   const enough = new Map<number, number>();
   const sums = new Float64Array(windowRows);

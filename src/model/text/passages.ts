@@ -22,7 +22,8 @@ export interface PassageCover {
   /** The most of the question's weight that one paragraph covers, 0 to 1. */
   readonly paragraph: number;
   /**
-   * What the best passages together are worth for the ranking; `worthOf` of a memory that is one passage as a whole.
+   * What the best passages together are worth for the ranking; `computeWorth` of a memory that is one passage as a
+   * whole.
    */
   readonly worth: number;
 }
@@ -31,13 +32,13 @@ export interface PassageCover {
  * What passages of a size are worth that cover these shares: one that covers half is worth an eighth of one that covers
  * all.
  */
-function worthOf(shares: readonly number[]): number {
+function computeWorth(shares: readonly number[]): number {
   return shares.reduce((sum, share) => sum + share ** 3, 0);
 }
 
 /** The cover of a memory that is one passage, whatever its size. */
-export function coverOfWhole(share: number): PassageCover {
-  return { paragraph: share, worth: 2 * worthOf([share]) };
+export function computeWholeCover(share: number): PassageCover {
+  return { paragraph: share, worth: 2 * computeWorth([share]) };
 }
 
 const opening = "\x01";
@@ -63,7 +64,7 @@ interface Marked {
  * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole. `match` is
  * the FTS5 query whose words are looked for.
  */
-export function coverOfPassages(
+export function computePassageCovers(
   view: View,
   postings: readonly Posting[],
   match: string,
@@ -96,7 +97,7 @@ export function coverOfPassages(
   }));
   const among = weightsAmong(postings, bodies);
   const covers = bodies.map((body): [number, PassageCover] => {
-    const worth = (chars: number): number => worthOf(bestShares(among, body, chars));
+    const worth = (chars: number): number => computeWorth(bestShares(among, body, chars));
     return [
       body.row,
       { paragraph: bestParagraph(postings, body), worth: worth(sentenceChars) + worth(paragraphChars) },

@@ -8,7 +8,7 @@
  */
 import { limits } from "../../base/limits/limits.ts";
 import { textLeaves } from "../core/content.ts";
-import { anyTerm, coverageOf, hitCoverage, postingsOf, totalWeight, type Posting } from "./coverage.ts";
+import { anyTerm, computeCoverage, hitCoverage, findPostings, totalWeight, type Posting } from "./coverage.ts";
 import type { Json } from "../core/docs-json.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
@@ -88,9 +88,9 @@ export interface TurnTextSearch {
 export function searchTurnText(view: View, { query, sessionId, want, coverageMin }: TurnTextSearch): readonly number[] {
   if (!hasTurnText(view.connection)) return [];
   const { turns } = view.connection.get<{ turns: number }>("SELECT count(*) AS turns FROM __service_turn")!;
-  const everywhere = postingsOf(view, table, turns, query);
+  const everywhere = findPostings(view, table, turns, query);
   const postings = sessionId === undefined ? everywhere : within(view, everywhere, sessionId);
-  const seeds = seedsOf(postings, Math.max(limits.turnSeedsMax, want));
+  const seeds = pickSeeds(postings, Math.max(limits.turnSeedsMax, want));
   if (seeds.length === 0) return [];
   const ranked = rank(view, postings, seeds);
   const gate = coverageMin ?? turnGateCoverage;
@@ -114,9 +114,9 @@ function within(view: View, postings: readonly Posting[], sessionId: string): re
 const seedCoverages = [0.4, 0.2, 0.1, 0] as const;
 
 /** The turns that hold the most of the question themselves, at most so many; of equals the newer. */
-function seedsOf(postings: readonly Posting[], most: number): readonly number[] {
+function pickSeeds(postings: readonly Posting[], most: number): readonly number[] {
   for (const floor of seedCoverages) {
-    const { matched, enough } = coverageOf(postings, floor);
+    const { matched, enough } = computeCoverage(postings, floor);
     if (enough.size < most && enough.size < matched) continue;
     const own = [...enough].sort(([row, coverage], [otherRow, other]) => other - coverage || otherRow - row);
     return own.slice(0, most).map(([row]) => row);

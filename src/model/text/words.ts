@@ -48,7 +48,7 @@ const betweenWords = /[^\p{L}\p{N}\p{M}\p{Co}]+/gu;
 const ascii = /^[\x00-\x7f]*$/;
 
 /** Overlapping pairs of letters, or the letter when it stands alone. */
-function pairsOf(run: string): readonly string[] {
+function splitIntoPairs(run: string): readonly string[] {
   const letters = run.match(letterWithMarks)!;
   return letters.length === 1 ? letters : letters.slice(1).map((letter, at) => letters[at]! + letter);
 }
@@ -64,7 +64,7 @@ export function foldText(text: string): string {
     .normalize("NFKC")
     .toLowerCase()
     .replace(optionalMarks, "")
-    .replace(unspacedRun, (run) => ` ${pairsOf(run).join(" ")} `)
+    .replace(unspacedRun, (run) => ` ${splitIntoPairs(run).join(" ")} `)
     .replace(betweenWords, " ");
 }
 
@@ -117,14 +117,14 @@ export function queryTerms(query: string): readonly Term[] {
   const telling = distinctWords(query.normalize("NFKC").replace(questionWords, " ")).filter(
     (word) => !stopWords.has(word),
   );
-  return (telling.length > 0 ? telling : distinctWords(query)).slice(0, limits.recallTermsMax).map(termOf);
+  return (telling.length > 0 ? telling : distinctWords(query)).slice(0, limits.recallTermsMax).map(buildTerm);
 }
 
 function distinctWords(text: string): readonly string[] {
   return [...new Set(foldText(text).toLowerCase().match(wordPattern) ?? [])];
 }
 
-function termOf(word: string): Term {
+function buildTerm(word: string): Term {
   const exact = `"${word}"`;
   if (word.search(unspacedRun) !== 0) return { word, match: exact, wideMatch: widened(word, exact), isPair: false };
   // A lone letter also finds the pairs that it begins.

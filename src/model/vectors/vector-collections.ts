@@ -6,15 +6,15 @@
  * searched (model/vectors/vector-search).
  */
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
 import type { Tx, View } from "../core/transaction.ts";
-import { conditionOf, details, lengthOf, putDetail, removeDetail } from "./vector-details.ts";
-import { vectorOfStored } from "../index/vector-index.ts";
+import { buildCondition, details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
+import { decodeStoredVector } from "../index/vector-index.ts";
 import { checkEmbedding, deleteVector, findSpace, openSpace, putVector, type VectorSpace } from "./vectors.ts";
 
 /** A vector as it comes in. `metadata` is the JSON text of an object. */
@@ -91,15 +91,15 @@ function upsertOne(tx: Tx, collection: string, { id, embedding, metadata: given 
   const metadata = given === undefined ? undefined : readMetadata(`${place}metadata`, given);
   const space = openCollection(tx, collection, embedding.length);
   checkDimension(`${place}embedding`, embedding, collection, space);
-  const found = ownerOf(tx, space, id);
+  const found = findOwner(tx, space, id);
   const owner =
     found ??
     tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id).lastInsertRowid;
   putVector(tx, space, owner, embedding);
-  putDetail(tx, space, owner, lengthOf(embedding), metadata);
+  putDetail(tx, space, owner, computeLength(embedding), metadata);
 }
 
-function ownerOf(view: View, { space }: VectorSpace, id: string): number | undefined {
+function findOwner(view: View, { space }: VectorSpace, id: string): number | undefined {
   return view.connection.get<{ owner: number }>(
     "SELECT owner FROM __service_vector_item WHERE space = ? AND id = ?",
     space,
@@ -120,7 +120,7 @@ export function getVector(
 ): (VectorItem & { readonly embedding: Float32Array }) | undefined {
   checkText("id", input.id, limits.vectorIdBytesMax);
   const space = findCollection(view, input.collection);
-  const owner = space && ownerOf(view, space, input.id);
+  const owner = space && findOwner(view, space, input.id);
   if (!space || owner === undefined) return undefined;
   const { join, length, metadata } = details(view);
   const row = view.connection.get<{ embedding: Uint8Array; length: number; metadata: string | null }>(
@@ -130,7 +130,7 @@ export function getVector(
     owner,
   );
   assert(row, "every item of a collection has a vector");
-  const unit = vectorOfStored({ owner, embedding: row.embedding }, space.dimension);
+  const unit = decodeStoredVector({ owner, embedding: row.embedding }, space.dimension);
   return {
     id: input.id,
     embedding: unit.map((value) => value * row.length),
@@ -139,12 +139,12 @@ export function getVector(
 }
 
 function cursorAfter(id: string): string {
-  return Buffer.from(bytesOf(id)).toString("base64url");
+  return Buffer.from(encodeUtf8(id)).toString("base64url");
 }
 
-function idOfCursor(cursor: string): string {
+function decodeCursor(cursor: string): string {
   const bytes = Buffer.from(cursor, "base64url");
-  const id = utf8Of(bytes);
+  const id = decodeUtf8(bytes);
   if (id === undefined || id === "" || bytes.toString("base64url") !== cursor)
     throw invalid("cursor must be the next_cursor of an earlier page of the collection");
   return id;
@@ -158,7 +158,7 @@ export function listVectors(
   const limit = input.limit ?? limits.vectorListDefault;
   if (!Number.isInteger(limit) || limit < 1)
     throw invalid(`limit must be a whole number from 1; at most ${limits.vectorListMax} vectors are on a page`);
-  const after = input.cursor === undefined ? "" : idOfCursor(input.cursor);
+  const after = input.cursor === undefined ? "" : decodeCursor(input.cursor);
   const space = findCollection(view, input.collection);
   if (!space) return { vectors: [] };
   const page = Math.min(limit, limits.vectorListMax);
@@ -200,12 +200,12 @@ export function removeVectors(
     throw invalid(`ids has ${ids.length} items; at most ${limits.vectorBatchMax} are allowed`);
   if (cursor !== undefined && filter === undefined) throw invalid("cursor goes with filter only");
   for (const [at, id] of ids.entries()) checkText(`ids[${at}]`, id, limits.vectorIdBytesMax);
-  const after = cursor === undefined ? "" : idOfCursor(cursor);
+  const after = cursor === undefined ? "" : decodeCursor(cursor);
   const space = findCollection(tx, collection);
   if (filter !== undefined) parseFilter("filter", filter);
   if (!space) return { deleted: 0 };
   if (filter !== undefined) return removeMatching(tx, space, filter, after);
-  const owners = [...new Set(ids)].flatMap((id) => ownerOf(tx, space, id) ?? []);
+  const owners = [...new Set(ids)].flatMap((id) => findOwner(tx, space, id) ?? []);
   for (const owner of owners) removeOwner(tx, space, owner);
   return { deleted: owners.length };
 }
@@ -217,7 +217,7 @@ function removeMatching(
   filter: string,
   after: string,
 ): { readonly deleted: number; readonly nextCursor?: string } {
-  const { sql, params } = conditionOf(tx, filter);
+  const { sql, params } = buildCondition(tx, filter);
   const { join } = details(tx);
   const looked = tx.connection.all<{ owner: number; id: string; holds: number }>(
     `SELECT i.owner, i.id, ${sql} AS holds FROM __service_vector_item AS i ${join} WHERE i.space = ? AND ` +

@@ -19,7 +19,7 @@ CREATE INDEX IF NOT EXISTS __service_vector_detail_length ON ${table} (space, le
 `;
 
 /** The length of a vector, in doubles. One that is 1 but for the rounding of 32-bit floats is 1. */
-export function lengthOf(vector: Float32Array): number {
+export function computeLength(vector: Float32Array): number {
   let squared = 0;
   for (const value of vector) squared += value * value;
   const length = Math.sqrt(squared);
@@ -65,7 +65,7 @@ export function details(view: View): { readonly join: string; readonly length: s
 /**
  * The filter as a condition on `__service_vector_item AS i` with its details; a vector without metadata counts as `{}`.
  */
-export function conditionOf(
+export function buildCondition(
   view: View,
   filter: string,
 ): { readonly sql: string; readonly params: readonly SqlParameter[] } {
@@ -96,7 +96,7 @@ export function lengthRange(view: View, { space }: VectorSpace): LengthRange {
 }
 
 /** The lengths that are kept of these vectors; any other's is 1. */
-export function lengthsOf(view: View, owners: readonly number[]): ReadonlyMap<number, number> {
+export function readLengths(view: View, owners: readonly number[]): ReadonlyMap<number, number> {
   if (!view.connection.hasTable(table)) return new Map();
   const rows = view.connection.all<{ owner: number; length: number }>(
     `SELECT x.owner, x.length FROM json_each(?) AS asked CROSS JOIN ${table} AS x ON x.owner = asked.value`,

@@ -11,7 +11,14 @@ import { checkCollectionName } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import type { View } from "../core/transaction.ts";
 import { checkDimension, findCollection, type VectorItem } from "./vector-collections.ts";
-import { conditionOf, details, lengthOf, lengthRange, lengthsOf, type LengthRange } from "./vector-details.ts";
+import {
+  buildCondition,
+  details,
+  computeLength,
+  lengthRange,
+  readLengths,
+  type LengthRange,
+} from "./vector-details.ts";
 import { checkEmbedding, nearest, type OwnerFilter, type VectorSpace } from "./vectors.ts";
 
 /** How near two vectors are, less being nearer throughout. */
@@ -47,13 +54,13 @@ export function searchVectors(
   const space = findCollection(view, collection);
   if (!space) return { hits: [] };
   checkDimension("vector", vector, collection, space);
-  const allowed = filter === undefined ? undefined : filterOf(view, filter);
+  const allowed = filter === undefined ? undefined : buildFilter(view, filter);
   const found = ranked(view, space, { vector, want: Math.min(k, limits.vectorSearchMax), metric: known, allowed });
-  return { hits: found.map(({ owner, distance }) => ({ ...itemOf(view, owner), distance })) };
+  return { hits: found.map(({ owner, distance }) => ({ ...readItem(view, owner), distance })) };
 }
 
-function filterOf(view: View, filter: string): OwnerFilter {
-  const { sql, params } = conditionOf(view, filter);
+function buildFilter(view: View, filter: string): OwnerFilter {
+  const { sql, params } = buildCondition(view, filter);
   const { join } = details(view);
   const query =
     "SELECT i.owner FROM json_each(?) AS asked CROSS JOIN __service_vector_item AS i ON i.owner = " +
@@ -62,7 +69,7 @@ function filterOf(view: View, filter: string): OwnerFilter {
     new Set(view.connection.all<{ owner: number }>(query, JSON.stringify(owners), ...params).map(({ owner }) => owner));
 }
 
-function itemOf(view: View, owner: number): VectorItem {
+function readItem(view: View, owner: number): VectorItem {
   const { join, metadata } = details(view);
   const item = view.connection.get<{ id: string; metadata: string | null }>(
     `SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.owner = ?`,
@@ -94,12 +101,12 @@ function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed 
       owner,
       distance: 1 - similarity,
     }));
-  const length = lengthOf(vector);
+  const length = computeLength(vector);
   const range = lengthRange(view, space);
   for (let ask = 4 * want + 64; ; ask *= 8) {
     const most = Math.min(ask, limits.vectorMetricLooksMax);
     const { hits } = nearest(view, space, vector, most, allowed);
-    const lengths = lengthsOf(
+    const lengths = readLengths(
       view,
       hits.map(({ owner }) => owner),
     );

@@ -102,7 +102,7 @@ export function deleteVector(tx: Tx, space: VectorSpace, owner: number): void {
 }
 
 /** Every space of the kind: the one in use, and those that are being given up. */
-function spacesOf(view: View, kind: SpaceKind): VectorSpace[] {
+function listSpaces(view: View, kind: SpaceKind): VectorSpace[] {
   return view.connection.all<VectorSpace>(
     "SELECT space, dimension FROM __service_vector_space WHERE kind = ? ORDER BY space",
     kind,
@@ -111,7 +111,7 @@ function spacesOf(view: View, kind: SpaceKind): VectorSpace[] {
 
 /** Removes the vectors of these owners from every space of the kind. */
 export function deleteVectors(tx: Tx, kind: SpaceKind, owners: readonly number[]): void {
-  for (const space of spacesOf(tx, kind)) for (const owner of owners) deleteVector(tx, space, owner);
+  for (const space of listSpaces(tx, kind)) for (const owner of owners) deleteVector(tx, space, owner);
 }
 
 export function hasVector(view: View, space: VectorSpace, owner: number): boolean {
@@ -122,7 +122,7 @@ export function hasVector(view: View, space: VectorSpace, owner: number): boolea
 }
 
 /** The committed rows of a space, for the cache to read. */
-function rowsOf(connection: Connection, space: VectorSpace): RowSource {
+function buildRowSource(connection: Connection, space: VectorSpace): RowSource {
   return {
     count: () =>
       connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector WHERE space = ?", space.space)!.n,
@@ -154,7 +154,7 @@ export function nearest(
   assert(query.length === space.dimension, "the caller has compared the dimensions");
   assert(Number.isSafeInteger(want) && want >= 1, "a search wants at least one vector");
   const search = { query: unitVector(query), want, allowed };
-  const source = rowsOf(view.connection, space);
+  const source = buildRowSource(view.connection, space);
   // The cache knows only what is committed, and a write must see its own rows: it searches them directly.
   if (isTransaction(view)) return streamNearest(source, space.dimension, search);
   return view.vectors.nearest(space, source, search);

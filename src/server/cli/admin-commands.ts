@@ -59,8 +59,8 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
     command
       .addOption(
         new Option("--address <url>", "the node")
-          .argParser(addressOf)
-          .default(addressOf(defaultAddress), defaultAddress),
+          .argParser(parseAddress)
+          .default(parseAddress(defaultAddress), defaultAddress),
       )
       .addOption(
         new Option(
@@ -94,7 +94,7 @@ function tokenCommand(on: Bind): Command {
     .addOption(
       new Option("--scope <scope>", "what it allows").choices(["read", "write", "admin"]).makeOptionMandatory(),
     )
-    .addOption(new Option("--expires-in <seconds>", "its lifetime").argParser(countOf));
+    .addOption(new Option("--expires-in <seconds>", "its lifetime").argParser(parseCount));
   return new Command("token").description("tokens of a running node").addCommand(on<MintFlags>(mint, mintToken));
 }
 
@@ -124,13 +124,13 @@ function auditCommand(on: Bind): Command {
       new Option(
         "--from <time>",
         "events at or after this time, in Unix milliseconds or as 2026-01-31T12:00Z (default: a day before --to)",
-      ).argParser(timeOf),
+      ).argParser(parseTime),
     )
-    .addOption(new Option("--to <time>", "events before this time (default: now)").argParser(timeOf))
+    .addOption(new Option("--to <time>", "events before this time (default: now)").argParser(parseTime))
     .option("--action <name>", "events of this action; a name that ends in a dot means all that begin so")
     .option("--profile <name>", "events of this profile")
     .addOption(new Option("--outcome <outcome>", "events that ended so").choices(["ok", "denied", "error"]))
-    .addOption(new Option("--limit <count>", "at most so many events (default: all)").argParser(countOf))
+    .addOption(new Option("--limit <count>", "at most so many events (default: all)").argParser(parseCount))
     .addOption(
       new Option("--verify", "also check that no event was removed or changed; exit code 1 if one was").conflicts([
         "action",
@@ -152,18 +152,18 @@ async function run<Flags extends NodeFlags>(around: AdminSurroundings, flags: Fl
   }
 }
 
-function addressOf(text: string): URL {
+function parseAddress(text: string): URL {
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.pathname === "/") return url;
   throw new InvalidArgumentError("It must be http://host:port or https://host:port.");
 }
 
-function countOf(text: string): number {
+function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("It must be a whole number, at least 1.");
 }
 
-function timeOf(text: string): number {
+function parseTime(text: string): number {
   const timeMs = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
   if (Number.isSafeInteger(timeMs) && timeMs >= 0) return timeMs;
   throw new InvalidArgumentError("It must be Unix milliseconds or a time such as 2026-01-31T12:00Z.");
@@ -218,7 +218,7 @@ function clearPolicy(around: AdminSurroundings, flags: PolicyFlags): Promise<voi
 
 async function putPolicy(around: AdminSurroundings, flags: PolicyFlags): Promise<void> {
   const { file = "-" } = flags;
-  const text = file === "-" ? await textOf(around.stdin) : fileText(file);
+  const text = file === "-" ? await readText(around.stdin) : fileText(file);
   if (!isObjectText(text))
     throw new CommandFailure(
       2,
@@ -267,7 +267,7 @@ async function printAudit(around: AdminSurroundings, flags: AuditFlags): Promise
 }
 
 function verify(around: AdminSurroundings, lines: readonly string[]): void {
-  const broken = brokenLinks(lines.map(eventOf));
+  const broken = brokenLinks(lines.map(parseEvent));
   if (broken.length > 0) {
     throw new CommandFailure(
       1,
@@ -277,7 +277,7 @@ function verify(around: AdminSurroundings, lines: readonly string[]): void {
   around.stderr.write(`palimpsest: ${lines.length} events follow from each other\n`);
 }
 
-function eventOf(line: string): ReturnType<typeof decodeAuditEvent> {
+function parseEvent(line: string): ReturnType<typeof decodeAuditEvent> {
   try {
     return decodeAuditEvent(line);
   } catch (error) {
@@ -286,7 +286,7 @@ function eventOf(line: string): ReturnType<typeof decodeAuditEvent> {
   }
 }
 
-async function textOf(stream: AsyncIterable<string | Uint8Array>): Promise<string> {
+async function readText(stream: AsyncIterable<string | Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of stream) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString("utf8");

@@ -9,7 +9,7 @@ import { Command, CommanderError, Option } from "commander";
 import { jsonLog, type Log } from "../../base/log.ts";
 import { formatsMarkdown } from "../../format/core/versions.ts";
 import { adminCommands } from "./admin-commands.ts";
-import { flagOf, readConfig, settingsMarkdown, type Config, type Environment } from "../config/config.ts";
+import { getFlag, readConfig, settingsMarkdown, type Config, type Environment } from "../config/config.ts";
 import { settings } from "../config/settings.ts";
 import { startNode } from "../node/compose.ts";
 import { packageVersion } from "../config/package-version.ts";
@@ -44,7 +44,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(
     serveCommand()
       .action(async (flags: Readonly<Record<string, string | true>>) => {
-        code = await serve(around, { ...around.env, ...variablesOf(flags) });
+        code = await serve(around, { ...around.env, ...toVariables(flags) });
       })
       .copyInheritedSettings(program),
   );
@@ -103,7 +103,7 @@ function serveCommand(): Command {
   const command = new Command("serve").description("run a node until SIGTERM or SIGINT");
   const secrets: string[] = [];
   for (const setting of Object.values(settings)) {
-    const name = flagOf(setting);
+    const name = getFlag(setting);
     if (name === undefined) {
       secrets.push(setting.variable);
       continue;
@@ -118,7 +118,7 @@ function serveCommand(): Command {
 }
 
 /** The flags as the variables they stand for. */
-function variablesOf(flags: Readonly<Record<string, string | true>>): Environment {
+function toVariables(flags: Readonly<Record<string, string | true>>): Environment {
   const variables: Record<string, string> = {};
   for (const [flag, value] of Object.entries(flags)) {
     const variable = `SERVICE_${flag.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;

@@ -18,7 +18,7 @@ import { restoreAll, type RestoreAllOutcome } from "../../engine/backup/restore-
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
 import { decodeCoupon, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import { targetFields } from "../../format/erasure/erasure-receipt.ts";
-import { isDatabaseName, profileOfDatabaseName } from "../../format/core/names.ts";
+import { isDatabaseName, parseProfileDatabaseName } from "../../format/core/names.ts";
 import { erasureCouponKey, parseErasureKey } from "../../format/keys/object-keys.ts";
 import { threadedPress } from "../../format/core/compression.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
@@ -27,7 +27,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { openStore, openStoreToRead } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
 import { verifyOption, type RestoreAllFlags } from "./restore-command.ts";
-import { areNested, nameOfLocation, storeLocationOf, type LastingLocation } from "../config/store-location.ts";
+import { areNested, formatLocation, parseStoreLocation, type LastingLocation } from "../config/store-location.ts";
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface CopySurroundings {
@@ -88,13 +88,13 @@ export function backupCommand(around: CopySurroundings, ended: (code: number) =>
 }
 
 async function backup(around: CopySurroundings, flags: BackupFlags): Promise<number> {
-  const way = wayOf(around.env, flags);
+  const way = resolveWay(around.env, flags);
   const wrong = typeof way === "string" ? way : scopeFault(flags.database);
   if (typeof way === "string" || wrong !== undefined) return refuse(around, "backed up", wrong!);
   return within(around, "the backup is not complete", way, async ({ from, to, world, scratchDirectory, notice }) => {
-    const proof = { scratchDirectory, source: sourceOf(to) };
+    const proof = { scratchDirectory, source: makeSource(to) };
     const order = {
-      fromName: nameOfLocation(way.from),
+      fromName: formatLocation(way.from),
       scope: flags.database,
       withSigningKey: flags.withSigningKey === true,
       verify: flags.verify ?? "sample",
@@ -102,7 +102,7 @@ async function backup(around: CopySurroundings, flags: BackupFlags): Promise<num
     };
     const outcome = await makeBackup({ from, to, press: threadedPress, world, notice, proof }, order);
     tell(around, outcome);
-    const place = `${nameOfLocation(way.from)} in ${nameOfLocation(way.to)}`;
+    const place = `${formatLocation(way.from)} in ${formatLocation(way.to)}`;
     around.stdout.write(outcome.isComplete ? `backup of ${place}: complete\n` : `backup of ${place}: NOT complete\n`);
     return outcome.isComplete ? 0 : 1;
   });
@@ -118,18 +118,18 @@ function scopeFault(names: readonly string[] | undefined): string | undefined {
 
 /** Fills an empty store from a backup; answers the exit code. */
 export async function restoreFleet(around: CopySurroundings, flags: RestoreAllFlags): Promise<number> {
-  const way = wayOf(around.env, flags);
+  const way = resolveWay(around.env, flags);
   if (typeof way === "string") return refuse(around, "restored", way);
-  const later = flags.erasuresFrom === undefined ? undefined : storeLocationOf(around.env, flags.erasuresFrom);
+  const later = flags.erasuresFrom === undefined ? undefined : parseStoreLocation(around.env, flags.erasuresFrom);
   if (typeof later === "string") return refuse(around, "restored", `--erasures-from: ${later}`);
   return within(around, "the store is not whole yet", way, async ({ from, to, world, scratchDirectory, notice }) => {
-    const proof = { scratchDirectory, source: sourceOf(to) };
-    const order = { fromName: nameOfLocation(way.from), verify: flags.verify ?? "sample", force: flags.force === true };
+    const proof = { scratchDirectory, source: makeSource(to) };
+    const order = { fromName: formatLocation(way.from), verify: flags.verify ?? "sample", force: flags.force === true };
     const outcome = await restoreAll({ from, to, press: threadedPress, world, notice, proof }, order);
     tell(around, outcome);
     if (later && outcome.isComplete) await tellErasures(around, await openStoreToRead(later, world), to);
     around.stdout.write(
-      outcome.isComplete ? wholeness(way, outcome) : `${nameOfLocation(way.to)} is NOT whole: no node serves from it\n`,
+      outcome.isComplete ? wholeness(way, outcome) : `${formatLocation(way.to)} is NOT whole: no node serves from it\n`,
     );
     return outcome.isComplete ? 0 : 1;
   });
@@ -138,7 +138,7 @@ export async function restoreFleet(around: CopySurroundings, flags: RestoreAllFl
 function wholeness(way: Way, { asOfMs }: RestoreAllOutcome): string {
   const asOf = asOfMs === undefined ? "" : `, as of ${new Date(asOfMs).toISOString()} or a little later`;
   return (
-    `${nameOfLocation(way.to)} is whole${asOf}: nodes may serve from it\nWhat was erased since then is ` +
+    `${formatLocation(way.to)} is whole${asOf}: nodes may serve from it\nWhat was erased since then is ` +
     `there again: erase it again (docs/backup.md).\n`
   );
 }
@@ -154,7 +154,7 @@ async function tellErasures(
     const stored = named && (await later.get(key));
     if (!stored || (await restored.get(erasureCouponKey(named.uuid, named.id)))) continue;
     try {
-      stdout.write(`erase again, ${callOf(decodeCoupon(stored.bytes))}\n`);
+      stdout.write(`erase again, ${formatCall(decodeCoupon(stored.bytes))}\n`);
     } catch (error) {
       // The later store may be broken: what can be read of it is told all the same.
       if (!isUnreadable(error)) throw error;
@@ -163,20 +163,20 @@ async function tellErasures(
   }
 }
 
-function callOf({ database, target, branch }: ErasureCoupon): string {
-  const profile = profileOfDatabaseName(database);
+function formatCall({ database, target, branch }: ErasureCoupon): string {
+  const profile = parseProfileDatabaseName(database);
   const path = profile ? `/v1/memory/${profile.namespace}/${profile.profile}` : `/v1/db/${database}/memory`;
   return `on branch ${branch}: POST ${path}/erasures ${JSON.stringify(targetFields(target))}`;
 }
 
 /** From where to where, or what is wrong with the command line. */
-function wayOf(env: Environment, flags: { readonly objectStore?: string; readonly to?: string }): Way | string {
+function resolveWay(env: Environment, flags: { readonly objectStore?: string; readonly to?: string }): Way | string {
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return "give --object-store or set SERVICE_OBJECT_STORE";
   if (flags.to === undefined) return "give --to";
-  const from = storeLocationOf(env, url);
+  const from = parseStoreLocation(env, url);
   if (typeof from === "string") return from;
-  const to = storeLocationOf(env, flags.to, true);
+  const to = parseStoreLocation(env, flags.to, true);
   if (typeof to === "string") return `--to: ${to}`;
   return areNested(from, to) ? "--to lies within what is copied, or the other way round" : { from, to };
 }
@@ -186,7 +186,7 @@ function refuse({ stderr }: CopySurroundings, done: string, why: string): number
   return 2;
 }
 
-function sourceOf(store: ObjectStore): (uuid: string) => {
+function makeSource(store: ObjectStore): (uuid: string) => {
   readonly store: ObjectStore;
   readonly uuid: string;
   readonly press: typeof threadedPress;

@@ -13,7 +13,7 @@ import { realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
 import { examineDisk, type DiskLook } from "../../engine/rescue/disk-doctor.ts";
-import { findingKinds, Findings, todoOf, type Finding } from "../../engine/rescue/findings.ts";
+import { findingKinds, Findings, formatTodo, type Finding } from "../../engine/rescue/findings.ts";
 import { StoreDoctor, type DoctorScope, type StoreLook } from "../../engine/rescue/store-doctor.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import { isDatabaseName } from "../../format/core/names.ts";
@@ -21,7 +21,7 @@ import { threadedPress } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { openStoreToRead, type StoreLocation } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
-import { storeLocationOf } from "../config/store-location.ts";
+import { parseStoreLocation } from "../config/store-location.ts";
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface DoctorSurroundings {
@@ -88,7 +88,7 @@ export function doctorCommand(around: DoctorSurroundings, ended: (code: number) 
 }
 
 async function doctor(around: DoctorSurroundings, flags: DoctorFlags): Promise<number> {
-  const patient = patientOf(around.env, flags);
+  const patient = resolvePatient(around.env, flags);
   if (typeof patient === "string") {
     around.stderr.write(`palimpsest: nothing looked at\n  ${patient}\n`);
     return 2;
@@ -97,7 +97,9 @@ async function doctor(around: DoctorSurroundings, flags: DoctorFlags): Promise<n
   const findings = new Findings();
   try {
     const diagnosis = await diagnose(patient, findings, scratchDirectory);
-    around.stdout.write(flags.json ? `${JSON.stringify(jsonOf(diagnosis))}\n` : textOf(diagnosis, flags.deep === true));
+    around.stdout.write(
+      flags.json ? `${JSON.stringify(toJson(diagnosis))}\n` : formatReport(diagnosis, flags.deep === true),
+    );
     return findings.isWell ? 0 : 1;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -110,7 +112,7 @@ async function doctor(around: DoctorSurroundings, flags: DoctorFlags): Promise<n
 }
 
 /** What to look at, or what is wrong with the command line. */
-function patientOf(env: Environment, flags: DoctorFlags): Patient | string {
+function resolvePatient(env: Environment, flags: DoctorFlags): Patient | string {
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
   if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
   // Whoever names one of the two wants no other from a variable.
@@ -125,12 +127,12 @@ function patientOf(env: Environment, flags: DoctorFlags): Patient | string {
   if (directory === undefined && url === undefined) return "give --data-dir, --object-store or both";
   if (url === undefined && flags.database !== undefined)
     return "--database needs an object store, which knows names; give --uuid";
-  const location = url === undefined ? undefined : storeLocationOf(env, url);
+  const location = url === undefined ? undefined : parseStoreLocation(env, url);
   if (typeof location === "string") return location;
-  return { directory, url, location, scope: scopeOf(flags) };
+  return { directory, url, location, scope: parseScope(flags) };
 }
 
-function scopeOf({ database, uuid }: DoctorFlags): DoctorScope {
+function parseScope({ database, uuid }: DoctorFlags): DoctorScope {
   if (database !== undefined) return { kind: "name", name: database };
   return uuid === undefined ? { kind: "all" } : { kind: "uuid", uuid };
 }
@@ -169,7 +171,7 @@ async function lookAtStore(
   return doctorOfStore.look;
 }
 
-function whereOf({ url, directory }: Patient): {
+function describeWhere({ url, directory }: Patient): {
   readonly store: string | undefined;
   readonly data: string | undefined;
 } {
@@ -177,7 +179,7 @@ function whereOf({ url, directory }: Patient): {
 }
 
 /** What machines read. Names are never taken away or given another meaning. */
-function jsonOf({ patient, findings, store, disk }: Diagnosis): object {
+function toJson({ patient, findings, store, disk }: Diagnosis): object {
   const told = ({ kind, uuid, database, branch, key, what }: Finding): object => {
     const { severity, means } = findingKinds[kind];
     return {
@@ -189,7 +191,7 @@ function jsonOf({ patient, findings, store, disk }: Diagnosis): object {
       key,
       what,
       means,
-      todo: todoOf({ kind, uuid, what }, whereOf(patient)),
+      todo: formatTodo({ kind, uuid, what }, describeWhere(patient)),
     };
   };
   return {
@@ -222,8 +224,8 @@ function jsonOf({ patient, findings, store, disk }: Diagnosis): object {
 }
 
 /** What a person reads. */
-function textOf({ patient, findings, store, disk }: Diagnosis, deep: boolean): string {
-  const lines = findings.all.map((finding) => lineOf(finding, patient));
+function formatReport({ patient, findings, store, disk }: Diagnosis, deep: boolean): string {
+  const lines = findings.all.map((finding) => formatLine(finding, patient));
   const { critical, warning, note } = findings.counts;
   const kept = findings.all.length;
   if (critical + warning + note > kept) lines.push(`and ${critical + warning + note - kept} more`);
@@ -252,14 +254,14 @@ function textOf({ patient, findings, store, disk }: Diagnosis, deep: boolean): s
   return `${lines.join("\n")}\n`;
 }
 
-function lineOf(finding: Finding, patient: Patient): string {
+function formatLine(finding: Finding, patient: Patient): string {
   const { kind, database, uuid, branch, what } = finding;
   const { severity, means } = findingKinds[kind];
   const named = database ?? uuid;
   const where = [named === undefined ? undefined : `${named}${branch === undefined ? "" : `@${branch}`}`, finding.key]
     .filter((part) => part !== undefined)
     .join(" ");
-  const todo = todoOf(finding, whereOf(patient));
+  const todo = formatTodo(finding, describeWhere(patient));
   return (
     `${severity.padEnd(8)} ${kind}${where === "" ? "" : ` ${where}`}: ${what}. ` +
     `Means: ${means}.${severity === "note" ? "" : ` Do: ${todo}.`}`

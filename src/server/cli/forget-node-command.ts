@@ -13,7 +13,7 @@ import { NodeNames } from "../../control/databases/node-names.ts";
 import { isNodeId, isUlid } from "../../format/core/ids.ts";
 import { openStore } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
-import { storeLocationOf } from "../config/store-location.ts";
+import { parseStoreLocation } from "../config/store-location.ts";
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface ForgetSurroundings {
@@ -48,7 +48,7 @@ export function forgetNodeCommand(around: ForgetSurroundings, ended: (code: numb
 }
 
 /** The identity that is meant, or why it cannot be told. */
-async function identityOf(
+async function resolveIdentity(
   names: NodeNames,
   copies: CopyRecords,
   text: string,
@@ -82,13 +82,13 @@ async function forget(
     return refuse(2, "the node's disk must have been destroyed or wiped; say so with --disk-destroyed");
   const url = objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return refuse(2, "give --object-store or set SERVICE_OBJECT_STORE");
-  const location = storeLocationOf(env, url);
+  const location = parseStoreLocation(env, url);
   if (typeof location === "string") return refuse(2, location);
   try {
     const world = realWorld();
     const store = await openStore(location, world);
     const records = new CopyRecords(store, world);
-    const meant = await identityOf(new NodeNames(store, world), records, given);
+    const meant = await resolveIdentity(new NodeNames(store, world), records, given);
     if ("refusal" in meant) return refuse(2, meant.refusal);
     const { node } = meant;
     const copies = await records.forget(node);

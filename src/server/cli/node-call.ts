@@ -39,7 +39,7 @@ export async function callNode(
   body?: string,
   prefers: "key" | "token" = "key",
 ): Promise<unknown> {
-  const credential = credentialOf(env, flags, prefers);
+  const credential = readCredential(env, flags, prefers);
   const headers: Record<string, string> = {};
   if (credential !== undefined) headers["authorization"] = `Bearer ${credential}`;
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -75,7 +75,7 @@ async function fetched(
 }
 
 /** A file that was named wins over a variable; without any, the call carries no credential. */
-function credentialOf(
+function readCredential(
   env: Environment,
   { keyFile, tokenFile }: NodeFlags,
   prefers: "key" | "token",

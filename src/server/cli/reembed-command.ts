@@ -5,7 +5,7 @@
  * not know: how the node is called, what a step does.
  */
 import { Command, InvalidArgumentError, Option } from "commander";
-import { isBranchName, profileOfDatabaseName } from "../../format/core/names.ts";
+import { isBranchName, parseProfileDatabaseName } from "../../format/core/names.ts";
 
 export interface ReembedFlags {
   readonly database: { readonly namespace: string; readonly profile: string };
@@ -25,19 +25,19 @@ export function reembedCommand(): Command {
     .description("make the vectors of a profile anew with the node's embedder; can be interrupted and given again")
     .addOption(
       new Option("--database <name>", "the profile's database, namespace--profile")
-        .argParser(profileOf)
+        .argParser(parseProfile)
         .makeOptionMandatory(),
     )
-    .addOption(new Option("--branch <name>", "the branch (default: main)").argParser(branchOf));
+    .addOption(new Option("--branch <name>", "the branch (default: main)").argParser(parseBranch));
 }
 
-function profileOf(text: string): ReembedFlags["database"] {
-  const profile = profileOfDatabaseName(text);
+function parseProfile(text: string): ReembedFlags["database"] {
+  const profile = parseProfileDatabaseName(text);
   if (profile) return profile;
   throw new InvalidArgumentError("It must be namespace--profile: other databases have no memories.");
 }
 
-function branchOf(text: string): string {
+function parseBranch(text: string): string {
   if (isBranchName(text)) return text;
   throw new InvalidArgumentError("It is not the name of a branch.");
 }

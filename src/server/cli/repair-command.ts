@@ -23,7 +23,7 @@ import { threadedPress } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { openStore, openStoreToRead } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
-import { storeLocationOf, type LastingLocation } from "../config/store-location.ts";
+import { parseStoreLocation, type LastingLocation } from "../config/store-location.ts";
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface RepairSurroundings {
@@ -72,7 +72,7 @@ export function repairCommand(around: RepairSurroundings, ended: (code: number) 
 }
 
 async function repair(around: RepairSurroundings, flags: RepairFlags): Promise<number> {
-  const location = locationOf(around.env, flags);
+  const location = resolveLocation(around.env, flags);
   if (typeof location === "string") {
     around.stderr.write(`palimpsest: nothing repaired\n  ${location}\n`);
     return 2;
@@ -91,14 +91,14 @@ async function repair(around: RepairSurroundings, flags: RepairFlags): Promise<n
 }
 
 /** Where the objects are, or what is wrong with the command line. */
-function locationOf(env: Environment, flags: RepairFlags): LastingLocation | string {
+function resolveLocation(env: Environment, flags: RepairFlags): LastingLocation | string {
   if ((flags.database === undefined) === (flags.uuid === undefined)) return "give --database or --uuid";
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
   if (flags.name !== undefined && !isDatabaseName(flags.name)) return "--name is no name of a database";
   if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return "give --object-store or set SERVICE_OBJECT_STORE";
-  return storeLocationOf(env, url);
+  return parseStoreLocation(env, url);
 }
 
 async function repairIn(
@@ -109,15 +109,15 @@ async function repairIn(
 ): Promise<number> {
   const world = realWorld();
   const store = await openStoreToRead(location, world);
-  const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
+  const uuid = flags.uuid ?? (await findUuid(store, flags.database!));
   const source = { store, uuid, press: threadedPress, disk: realDisk };
   const plan = await planRepair(
     { place: { source, world, scratchDirectory }, world },
     { branch: flags.branch, name: flags.name },
   );
-  around.stdout.write(textOf(plan));
+  around.stdout.write(formatPlan(plan));
   if (plan.actions.length === 0) return plan.hopeless.length === 0 ? 0 : 1;
-  const refusal = refusalOf(plan, flags, world);
+  const refusal = findRefusal(plan, flags, world);
   if (refusal !== undefined) {
     around.stdout.write(`nothing was changed: ${refusal}\n`);
     return 1;
@@ -132,7 +132,7 @@ async function repairIn(
 }
 
 /** Why the plan is not carried out; undefined when it is to be. */
-function refusalOf(plan: RepairPlan, { apply, nodesStopped }: RepairFlags, world: World): string | undefined {
+function findRefusal(plan: RepairPlan, { apply, nodesStopped }: RepairFlags, world: World): string | undefined {
   if (apply === undefined || apply === true) return `--apply ${plan.digest} carries this out`;
   if (apply !== plan.digest) return `this is another plan than ${apply}; --apply ${plan.digest} carries this one out`;
   if (nodesStopped || isQuiet(plan, world)) return undefined;
@@ -143,7 +143,7 @@ function refusalOf(plan: RepairPlan, { apply, nodesStopped }: RepairFlags, world
   );
 }
 
-async function uuidOf(store: ObjectStore, name: string): Promise<string> {
+async function findUuid(store: ObjectStore, name: string): Promise<string> {
   const claim = await store.get(nameClaimKey(name));
   if (!claim)
     throw new StoreError(
@@ -153,7 +153,7 @@ async function uuidOf(store: ObjectStore, name: string): Promise<string> {
   return decodeNameClaim(claim.bytes).uuid;
 }
 
-function textOf({ uuid, actions, hopeless, digest }: RepairPlan): string {
+function formatPlan({ uuid, actions, hopeless, digest }: RepairPlan): string {
   const lines = [
     actions.length === 0 && hopeless.length === 0
       ? `database ${uuid}: nothing is to be mended`

@@ -11,8 +11,8 @@ import { Command, Option } from "commander";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
 import { isWritten } from "../../engine/history/catalogs.ts";
-import { historyOf } from "../../engine/history/histories.ts";
-import { planOf, type Plan } from "../../engine/history/timelines.ts";
+import { readHistory } from "../../engine/history/histories.ts";
+import { findRestorePlan, type Plan } from "../../engine/history/timelines.ts";
 import { lostCatalog } from "../../engine/api/lost.ts";
 import { materialise } from "../../engine/segments/restore.ts";
 import { isUuid } from "../../format/core/binary.ts";
@@ -28,7 +28,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { openStoreToRead, type StoreLocation } from "../../store/open-store.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import type { Environment } from "../config/config.ts";
-import { storeLocationOf } from "../config/store-location.ts";
+import { parseStoreLocation } from "../config/store-location.ts";
 
 /** What the command is told. */
 export interface RestoreFlags {
@@ -108,7 +108,7 @@ export function verifyOption(before = ""): Option {
 
 /** Restores the file and says so; answers the exit code. */
 export async function restore(around: RestoreSurroundings, flags: RestoreFlags): Promise<number> {
-  const location = locationOf(around.env, flags);
+  const location = resolveLocation(around.env, flags);
   if (typeof location === "string") {
     around.stderr.write(`palimpsest: nothing restored\n  ${location}\n`);
     return 2;
@@ -125,7 +125,7 @@ export async function restore(around: RestoreSurroundings, flags: RestoreFlags):
 }
 
 /** Where the objects are, or what is wrong with the command line. */
-function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | string {
+function resolveLocation(env: Environment, flags: RestoreFlags): StoreLocation | string {
   if ((flags.database === undefined) === (flags.uuid === undefined)) return "give --database or --uuid";
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
   if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
@@ -134,7 +134,7 @@ function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | stri
   if (!existsSync(dirname(resolve(flags.out)))) return `there is no directory ${dirname(resolve(flags.out))}`;
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return "give --object-store or set SERVICE_OBJECT_STORE";
-  return storeLocationOf(env, url);
+  return parseStoreLocation(env, url);
 }
 
 function notFound(what: string): ServiceError {
@@ -143,8 +143,8 @@ function notFound(what: string): ServiceError {
 
 async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flags: RestoreFlags): Promise<string> {
   await requireStoreFormat(store);
-  const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
-  const manifest = await manifestOf(store, uuid, flags.branch);
+  const uuid = flags.uuid ?? (await findUuid(store, flags.database!));
+  const manifest = await readManifest(store, uuid, flags.branch);
   const plan = await planTo(store, manifest, flags.at);
   const out = resolve(flags.out!);
   const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, {
@@ -159,7 +159,7 @@ async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flag
 }
 
 /** The database that has the name now. */
-async function uuidOf(store: ObjectStore, name: string): Promise<string> {
+async function findUuid(store: ObjectStore, name: string): Promise<string> {
   const claim = await store.get(nameClaimKey(name));
   if (!claim) throw notFound(`there is no database ${name}`);
   const { uuid, deletedAtMs } = decodeNameClaim(claim.bytes);
@@ -168,8 +168,8 @@ async function uuidOf(store: ObjectStore, name: string): Promise<string> {
   return uuid;
 }
 
-async function manifestOf(store: ObjectStore, uuid: string, branchName: string): Promise<Manifest> {
-  const branchId = await branchIdOf(store, uuid, branchName);
+async function readManifest(store: ObjectStore, uuid: string, branchName: string): Promise<Manifest> {
+  const branchId = await findBranchId(store, uuid, branchName);
   const manifest = await store.get(manifestKey(uuid, branchId));
   if (!manifest)
     throw new StoreError("corrupt", `the manifest of branch ${branchName} is missing (${manifestKey(uuid, branchId)})`);
@@ -180,7 +180,7 @@ async function manifestOf(store: ObjectStore, uuid: string, branchName: string):
 }
 
 /** The id of the branch; without a catalog only that of `main` is known. */
-async function branchIdOf(store: ObjectStore, uuid: string, branchName: string): Promise<string> {
+async function findBranchId(store: ObjectStore, uuid: string, branchName: string): Promise<string> {
   const stored = await store.get(catalogKey(uuid));
   if (stored) {
     const catalog = decodeCatalog(stored.bytes);
@@ -198,11 +198,11 @@ async function branchIdOf(store: ObjectStore, uuid: string, branchName: string):
 
 /** How to restore the point: a checkpoint's name, else a transaction id, else the newest state. */
 async function planTo(store: ObjectStore, manifest: Manifest, at: string | undefined): Promise<Plan> {
-  const history = await historyOf(store, manifest);
+  const history = await readHistory(store, manifest);
   const named = history.checkpoints.find(({ name }) => name === at);
   const txid = at === undefined ? manifest.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
   if (txid === undefined) throw notFound(`the branch has no checkpoint ${at}`);
-  const plan = planOf(manifest, history, txid);
+  const plan = findRestorePlan(manifest, history, txid);
   if (!plan)
     throw notFound(
       `transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a ` +

@@ -15,7 +15,7 @@ import { isSecret } from "../../engine/erasure/secret-patterns.ts";
 import { scanDirectory, scanStore, type Residue, type ResidueHit } from "../../engine/erasure/secret-scan.ts";
 import { openStore, type StoreLocation } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
-import { storeLocationOf } from "../config/store-location.ts";
+import { parseStoreLocation } from "../config/store-location.ts";
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface ScanSurroundings {
@@ -59,9 +59,9 @@ export function scanCommand(around: ScanSurroundings, ended: (code: number) => v
 }
 
 async function scan(around: ScanSurroundings, where: string, given: readonly string[]): Promise<number> {
-  const secrets = secretsOf(given);
+  const secrets = readSecrets(given);
   if (typeof secrets === "string") return refuse(around, secrets);
-  const place = placeOf(around.env, where);
+  const place = parsePlace(around.env, where);
   if (typeof place === "string") return refuse(around, place);
   try {
     return report(around, await residueIn(place, secrets));
@@ -78,7 +78,7 @@ function refuse({ stderr }: ScanSurroundings, why: string): number {
 }
 
 /** Every token, or what is wrong with the flags. */
-function secretsOf(given: readonly string[]): readonly string[] | string {
+function readSecrets(given: readonly string[]): readonly string[] | string {
   const secrets: string[] = [];
   for (const one of given) {
     if (!one.startsWith("@")) {
@@ -102,8 +102,8 @@ function secretsOf(given: readonly string[]): readonly string[] | string {
 }
 
 /** Where to look, or what is wrong with it. */
-function placeOf(env: Environment, where: string): Place | string {
-  if (/^(?:file|s3|mem):\/\//.test(where)) return storeLocationOf(env, where);
+function parsePlace(env: Environment, where: string): Place | string {
+  if (/^(?:file|s3|mem):\/\//.test(where)) return parseStoreLocation(env, where);
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(where))
     return `${where} is no store: give file://path, s3://bucket or s3://bucket/prefix`;
   return existsSync(where) ? { kind: "path", path: where } : `there is no ${where}`;
@@ -120,7 +120,7 @@ function report(
   { stdout, stderr }: ScanSurroundings,
   { hits, hitsTotal, unread, places, bytes, pages }: Residue,
 ): number {
-  for (const hit of hits) stdout.write(`${lineOf(hit)}\n`);
+  for (const hit of hits) stdout.write(`${formatLine(hit)}\n`);
   if (hitsTotal > hits.length) stdout.write(`and ${hitsTotal - hits.length} more\n`);
   for (const { where, why } of unread) stderr.write(`palimpsest: could not read all of ${where}: ${why}\n`);
   stdout.write(
@@ -130,7 +130,7 @@ function report(
   return hitsTotal === 0 && unread.length === 0 ? 0 : 1;
 }
 
-function lineOf({ where, secret, form, isWhole, inPage, offset }: ResidueHit): string {
+function formatLine({ where, secret, form, isWhole, inPage, offset }: ResidueHit): string {
   const what = `${isWhole ? "" : "part of "}token ${secret + 1} as ${form}`;
   return (
     `${where}: ${what} at ` +

@@ -7,7 +7,7 @@
  */
 import { createReadStream } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { bytesOf, utf8Of } from "../../base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { realWorld } from "../../base/world.ts";
 import { verifyReceipt } from "../../control/access/receipts.ts";
@@ -47,7 +47,7 @@ export function verifyCommand(around: VerifySurroundings, ended: (code: number) 
         "--jwks <file|url>",
         "the public keys, as a node gives them at /.well-known/jwks.json; a file that was kept, or an address",
       )
-        .argParser(keySetPlaceOf)
+        .argParser(parseKeySetPlace)
         .makeOptionMandatory(),
     )
     .action(async (file: string, flags: VerifyFlags) => ended(await verifyFile(around, file, flags)));
@@ -57,8 +57,8 @@ export function verifyCommand(around: VerifySurroundings, ended: (code: number) 
 async function verifyFile(around: VerifySurroundings, file: string, { jwks }: VerifyFlags): Promise<number> {
   try {
     const source = file === "-" ? around.stdin : createReadStream(file);
-    const given = jsonOf(
-      await textOf(source, limits.erasureCouponBytesMax, file === "-" ? "standard input" : file),
+    const given = parseJson(
+      await readText(source, limits.erasureCouponBytesMax, file === "-" ? "standard input" : file),
       "the receipt",
     );
     const verdict = verifyReceipt(receiptIn(given), await keySetAt(jwks));
@@ -66,7 +66,7 @@ async function verifyFile(around: VerifySurroundings, file: string, { jwks }: Ve
     // Only the receipt of a coupon is signed: one that was put into another coupon must not speak for it.
     if (isCoupon(given) && given["id"] !== verdict.receipt.payload.erasure_id)
       throw new Unverified(1, "the receipt is NOT valid here: it is of another erasure than the coupon around it");
-    around.stdout.write(accountOf(verdict.receipt, isCoupon(given)));
+    around.stdout.write(formatAccount(verdict.receipt, isCoupon(given)));
     return 0;
   } catch (error) {
     if (!(error instanceof Unverified)) throw error;
@@ -75,7 +75,7 @@ async function verifyFile(around: VerifySurroundings, file: string, { jwks }: Ve
   }
 }
 
-function keySetPlaceOf(text: string): string | URL {
+function parseKeySetPlace(text: string): string | URL {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === "") return url;
@@ -103,7 +103,7 @@ function receiptIn(given: unknown): unknown {
 
 async function keySetAt(place: string | URL): Promise<unknown> {
   if (typeof place === "string")
-    return jsonOf(await textOf(createReadStream(place), limits.keySetBytesMax, place), "the key set");
+    return parseJson(await readText(createReadStream(place), limits.keySetBytesMax, place), "the key set");
   const giveUp = new AbortController();
   const cancel = realWorld().after(limits.keySetFetchMs, () => giveUp.abort(new Error("no answer in time")));
   try {
@@ -115,7 +115,7 @@ async function keySetAt(place: string | URL): Promise<unknown> {
     });
     if (!response.ok || response.body === null)
       throw new Unverified(1, `${place.origin} gave no key set: it answered with status ${response.status}`);
-    return jsonOf(await textOf(response.body, limits.keySetBytesMax, place.origin), "the key set");
+    return parseJson(await readText(response.body, limits.keySetBytesMax, place.origin), "the key set");
   } catch (error) {
     if (error instanceof Unverified) throw error;
     const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };
@@ -126,12 +126,12 @@ async function keySetAt(place: string | URL): Promise<unknown> {
 }
 
 /** All of the stream, as long as it is no longer than anything that is asked for. */
-async function textOf(stream: AsyncIterable<string | Uint8Array>, bytesMax: number, where: string): Promise<string> {
+async function readText(stream: AsyncIterable<string | Uint8Array>, bytesMax: number, where: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
     for await (const chunk of stream) {
-      chunks.push(typeof chunk === "string" ? bytesOf(chunk) : chunk);
+      chunks.push(typeof chunk === "string" ? encodeUtf8(chunk) : chunk);
       bytes += chunks.at(-1)!.length;
       if (bytes > bytesMax)
         throw new Unverified(1, `${where} holds more than ${bytesMax} bytes, which is not what was asked for`);
@@ -141,12 +141,12 @@ async function textOf(stream: AsyncIterable<string | Uint8Array>, bytesMax: numb
     if (code !== undefined && syscall !== undefined) throw new Unverified(2, `${where} cannot be read: ${code}`);
     throw error;
   }
-  const text = utf8Of(Buffer.concat(chunks));
+  const text = decodeUtf8(Buffer.concat(chunks));
   if (text === undefined) throw new Unverified(1, `${where} is not text in UTF-8`);
   return text;
 }
 
-function jsonOf(text: string, what: string): unknown {
+function parseJson(text: string, what: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -155,12 +155,12 @@ function jsonOf(text: string, what: string): unknown {
 }
 
 /** What was verified, for a person. */
-function accountOf({ kid, payload }: ErasureReceipt, ofCoupon: boolean): string {
+function formatAccount({ kid, payload }: ErasureReceipt, ofCoupon: boolean): string {
   const facts: readonly (readonly [what: string, said: string])[] = [
     ["signed with key", shown(kid)],
     ["database", `${shown(payload.db)}, uuid ${shown(payload.uuid)}`],
     ["erasure", payload.erasure_id],
-    ["target", targetOf(payload.target)],
+    ["target", formatTarget(payload.target)],
     [
       "memories erased",
       payload.memory_ids.length === 0 ? "none" : `${payload.memory_ids.length}: ${payload.memory_ids.join(", ")}`,
@@ -171,8 +171,8 @@ function accountOf({ kid, payload }: ErasureReceipt, ofCoupon: boolean): string 
         .map(([branch, txid]) => `${txid} on branch ${shown(branch)}`)
         .join(", ") || "none: the whole database is deleted",
     ],
-    ["requested", timeOf(payload.requested_at)],
-    ["completed", timeOf(payload.completed_at)],
+    ["requested", formatTime(payload.requested_at)],
+    ["completed", formatTime(payload.completed_at)],
     ["method", shown(payload.method)],
   ];
   return [
@@ -182,7 +182,7 @@ function accountOf({ kid, payload }: ErasureReceipt, ofCoupon: boolean): string 
     ...facts.map(([what, said]) => `  ${`${what}:`.padEnd(23)}${said}`),
     "",
     "How it was established that the data is gone:",
-    ...evidenceOf(payload).map((line) => `  - ${line}`),
+    ...formatEvidence(payload).map((line) => `  - ${line}`),
     "",
     "What this receipt does not prove:",
     ...payload.limits.map((limit) => `  - ${plain(limit)}`),
@@ -190,7 +190,7 @@ function accountOf({ kid, payload }: ErasureReceipt, ofCoupon: boolean): string 
   ].join("\n");
 }
 
-function evidenceOf({ evidence }: ReceiptPayload): string[] {
+function formatEvidence({ evidence }: ReceiptPayload): string[] {
   const { objects, traces, store } = evidence;
   return [
     `objects in storage: ${objects.listed} listed, ${objects.live} of them in ` +
@@ -222,13 +222,13 @@ function evidenceOf({ evidence }: ReceiptPayload): string[] {
   ];
 }
 
-function targetOf(target: TargetFields): string {
+function formatTarget(target: TargetFields): string {
   if ("memory_id" in target) return `the memory ${shown(target.memory_id)}`;
   if ("topic_key" in target) return `every memory of topic ${shown(target.topic_key)}, type ${shown(target.type)}`;
   return `session ${shown(target.session_id)}${target.turns ? ", its transcript too" : ", without its transcript"}`;
 }
 
-function timeOf(atMs: number): string {
+function formatTime(atMs: number): string {
   return `${new Date(atMs).toISOString()} (${atMs})`;
 }
 

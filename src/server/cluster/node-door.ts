@@ -11,7 +11,7 @@ import { type ExchangeRequest, type ExchangeResponse, NodeService } from "../../
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { connectErrorOf } from "../rpc/rpc-form.ts";
+import { toConnectError } from "../rpc/rpc-form.ts";
 import { refusalFor } from "../wire/failure.ts";
 import type { WireRequest } from "../wire/listener.ts";
 import { Exchange, type ExchangeOptions } from "./node-exchange.ts";
@@ -54,7 +54,7 @@ export class NodeDoor {
         readMaxBytes: limits.peerMessageBytesMax,
         requestGate: ({ requestHeader }) => {
           const refusal = this.#refusalOf(requestHeader.get(callHeaderNames.internal) ?? undefined);
-          if (refusal) throw connectErrorOf(refusal);
+          if (refusal) throw toConnectError(refusal);
         },
       },
     );
@@ -68,7 +68,7 @@ export class NodeDoor {
 
   async *#exchange(requests: AsyncIterable<ExchangeRequest>, gone: AbortSignal): AsyncGenerator<ExchangeResponse> {
     const { world, log } = this.#options;
-    if (this.#isLeaving) throw connectErrorOf(new ServiceError("unavailable", "this node is leaving"));
+    if (this.#isLeaving) throw toConnectError(new ServiceError("unavailable", "this node is leaving"));
     const exchange = new Exchange(this.#options);
     this.#exchanges.add(exchange);
     try {
@@ -78,7 +78,7 @@ export class NodeDoor {
       if (gone.aborted) return;
       // What cannot be read as a message is refused by the library, in its own words.
       if (error instanceof ConnectError) throw error;
-      throw connectErrorOf(refusalFor(error, "a stream of another node", world, log));
+      throw toConnectError(refusalFor(error, "a stream of another node", world, log));
     } finally {
       this.#exchanges.delete(exchange);
     }

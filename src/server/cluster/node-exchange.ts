@@ -17,7 +17,7 @@ import {
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
-import { traceOf } from "../../base/trace.ts";
+import { parseTraceparent } from "../../base/trace.ts";
 import type { Cancel, World } from "../../base/world.ts";
 import { type CallerTold, type PortCall, TurnedAway } from "../../engine/api/engine-port.ts";
 import { isUuid } from "../../format/core/binary.ts";
@@ -166,7 +166,10 @@ export class Exchange {
     } catch (error) {
       return error instanceof TurnedAway
         ? messageOfTurnedAway(id, error)
-        : messageOfRefusal(id, refusalFor(error, "a call of another node", world, log, traceOf(message.traceparent)));
+        : messageOfRefusal(
+            id,
+            refusalFor(error, "a call of another node", world, log, parseTraceparent(message.traceparent)),
+          );
     }
   }
 

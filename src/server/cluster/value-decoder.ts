@@ -5,7 +5,7 @@
  * have memory of their own, as a view that is sent to a thread takes all of what it looks at with it. Must not know:
  * commands, streams, protocols.
  */
-import { utf8Of } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { malformed } from "./malformed.ts";
 import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
@@ -83,7 +83,7 @@ class Decoder {
     const start = this.#take(length, end);
     const text = this.#bytes.toString("utf8", start, start + length);
     // The runtime reads what is no UTF-8 as this character.
-    if (text.includes("\ufffd") && utf8Of(this.#bytes.subarray(start, start + length)) === undefined)
+    if (text.includes("\ufffd") && decodeUtf8(this.#bytes.subarray(start, start + length)) === undefined)
       throw malformed("a text that is no UTF-8");
     return text;
   }

@@ -6,7 +6,7 @@
  * setting does beyond its one line of meaning.
  */
 import { limits } from "../../base/limits/limits.ts";
-import { nearestOf } from "../../base/faults/near-words.ts";
+import { findNearestWord } from "../../base/faults/near-words.ts";
 import type { StoreLocation } from "../../store/open-store.ts";
 import { baseAddress, trueOrFalse, word } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
@@ -38,7 +38,7 @@ export type Reading =
   | { readonly problems: readonly string[]; readonly warnings: readonly string[] };
 
 /** The command-line flag of a variable: SERVICE_DATA_DIR has `--data-dir`. Secrets have none. */
-export function flagOf(setting: AnySetting): string | undefined {
+export function getFlag(setting: AnySetting): string | undefined {
   if (setting.kind.secret) return undefined;
   return `--${setting.variable.slice("SERVICE_".length).toLowerCase().replaceAll("_", "-")}`;
 }
@@ -58,7 +58,7 @@ export function readConfig(environment: Environment, host: Host): Reading {
     texts.set(setting.variable, text);
     const value = text.length <= limits.settingTextCharsMax ? setting.kind.parse(text) : undefined;
     // A default is bad only when a variable that it speaks of is, and that one has been named already.
-    if (value === undefined && set !== undefined) problems.push(problemOf(setting, text));
+    if (value === undefined && set !== undefined) problems.push(describeProblem(setting, text));
     values[name] = Object.freeze(value);
   }
   const location = values["objectStore"] as StoreLocation | undefined;
@@ -69,7 +69,7 @@ export function readConfig(environment: Environment, host: Host): Reading {
   );
   // A slip in SERVICE_AUTH would leave a node open; what is near no variable may be meant for another program.
   for (const variable of unknown) {
-    const meant = nearestOf(variable, [...known]);
+    const meant = findNearestWord(variable, [...known]);
     if (meant !== undefined)
       problems.push(`${variable} is not a variable of this node; did you mean ${meant}? Rename it or unset it`);
   }
@@ -90,7 +90,7 @@ function withStandardVariables(location: StoreLocation, environment: Environment
     const text = variable && environment[variable];
     if (!variable || !text) return undefined;
     const value = text.length <= limits.settingTextCharsMax ? kind.parse(text) : undefined;
-    if (value === undefined) problems.push(problemOf({ variable, kind }, text));
+    if (value === undefined) problems.push(describeProblem({ variable, kind }, text));
     return value;
   };
   return {
@@ -123,7 +123,7 @@ export function sqlEnvironment(scratchDirectory: string): Readonly<Record<string
 
 const shownCharsMax = 80;
 
-function problemOf({ variable, kind }: Pick<AnySetting, "variable" | "kind">, text: string): string {
+function describeProblem({ variable, kind }: Pick<AnySetting, "variable" | "kind">, text: string): string {
   // A URL may carry a password before its host.
   const hidden = kind.secret === true || /:\/\/[^/]*@/.test(text);
   const given = hidden

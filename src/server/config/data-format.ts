@@ -6,7 +6,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
@@ -21,7 +21,7 @@ export async function claimDataFormat(directory: string, build: string): Promise
   const path = join(directory, fileName);
   if (existsSync(path)) return requireVersion(formats.dataDirectory, layoutIn(path));
   const text = JSON.stringify({ v: 1, layout: Math.max(...formats.dataDirectory.writes), written_by: build });
-  await placeFile(realDisk, path, bytesOf(text));
+  await placeFile(realDisk, path, encodeUtf8(text));
 }
 
 function layoutIn(path: string): unknown {

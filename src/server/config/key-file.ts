@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import type { KeySources } from "../../control/access/signing-key.ts";
 
@@ -14,6 +14,6 @@ export function keyFile(directory: string): KeySources["file"] {
   const path = join(directory, "signing-key.pem");
   return {
     read: () => (existsSync(path) ? readFileSync(path, "utf8") : undefined),
-    write: (pem) => placeFile(realDisk, path, bytesOf(pem)),
+    write: (pem) => placeFile(realDisk, path, encodeUtf8(pem)),
   };
 }

@@ -3,7 +3,7 @@
  *
  * Pure functions of a Config whose single values are already known to be good: these are the combinations.
  */
-import { hostOf, isSelfHosted } from "../../ai/hosts.ts";
+import { parseHost, isSelfHosted } from "../../ai/hosts.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Config } from "./config.ts";
 
@@ -114,7 +114,7 @@ function modelWarnings(config: Config): readonly string[] {
         `SERVICE_${name}_BASE_URL has no effect without SERVICE_${name}_API_KEY; a server that asks for no key ` +
           "takes any",
       ];
-    if (!baseAddress.startsWith("http:") || isSelfHosted(hostOf(baseAddress), config.embedSelfHostedHosts ?? []))
+    if (!baseAddress.startsWith("http:") || isSelfHosted(parseHost(baseAddress), config.embedSelfHostedHosts ?? []))
       return [];
     return [
       `SERVICE_${name}_BASE_URL is plain HTTP to a host that is not known to be your own: texts and the key ` +

@@ -12,7 +12,7 @@ import { startRefusals } from "./start-checks.ts";
 export type LastingLocation = Exclude<StoreLocation, { kind: "memory" }>;
 
 /** The location, or what is wrong with it. `isNew`: what is not there yet is made when it is opened. */
-export function storeLocationOf(env: Environment, url: string, isNew = false): LastingLocation | string {
+export function parseStoreLocation(env: Environment, url: string, isNew = false): LastingLocation | string {
   const standard = Object.fromEntries(Object.entries(env).filter(([variable]) => variable.startsWith("AWS_")));
   const reading = readConfig({ ...standard, SERVICE_OBJECT_STORE: url }, { pid: 0, cores: 1 });
   if ("problems" in reading) return reading.problems.join("\n  ");
@@ -27,7 +27,7 @@ export function storeLocationOf(env: Environment, url: string, isNew = false): L
 }
 
 /** The place as people name it, the same however it was given; without credentials, of which a location has none. */
-export function nameOfLocation(location: LastingLocation): string {
+export function formatLocation(location: LastingLocation): string {
   if (location.kind === "file") return `file://${resolve(location.directory)}`;
   const { bucket, prefix, endpoint } = location;
   const at = endpoint === undefined ? "" : ` at ${endpoint}`;
@@ -36,11 +36,11 @@ export function nameOfLocation(location: LastingLocation): string {
 
 /** Whether one place lies within the other: what is written to the one would appear in the other. */
 export function areNested(one: LastingLocation, other: LastingLocation): boolean {
-  const [left, right] = [folderOf(one), folderOf(other)];
+  const [left, right] = [formatFolder(one), formatFolder(other)];
   return left.startsWith(right) || right.startsWith(left);
 }
 
-function folderOf(location: LastingLocation): string {
+function formatFolder(location: LastingLocation): string {
   if (location.kind === "file") return `file ${resolve(location.directory)}/`;
   return `s3 ${location.endpoint ?? ""} ${location.bucket}/${location.prefix === "" ? "" : `${location.prefix}/`}`;
 }

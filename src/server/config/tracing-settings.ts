@@ -32,17 +32,17 @@ const samplerDefault = "parentbased_always_on";
  * `warnings`.
  */
 export function readTracing(variables: Variables, problems: string[], warnings: string[]): TracingSettings | undefined {
-  const valueOf = (name: string): string | undefined => variables[name]?.trim() || undefined;
-  if (valueOf("OTEL_SDK_DISABLED")?.toLowerCase() === "true") return undefined;
-  const exporter = valueOf("OTEL_TRACES_EXPORTER");
-  const base = valueOf("OTEL_EXPORTER_OTLP_ENDPOINT");
-  const own = valueOf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+  const getVariable = (name: string): string | undefined => variables[name]?.trim() || undefined;
+  if (getVariable("OTEL_SDK_DISABLED")?.toLowerCase() === "true") return undefined;
+  const exporter = getVariable("OTEL_TRACES_EXPORTER");
+  const base = getVariable("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const own = getVariable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
   if (exporter === "none" || (exporter === undefined && base === undefined && own === undefined)) return undefined;
   if (exporter !== undefined && exporter !== "otlp") {
     warnings.push("OTEL_TRACES_EXPORTER is neither otlp nor none: no traces are sent");
     return undefined;
   }
-  const protocol = valueOf("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? valueOf("OTEL_EXPORTER_OTLP_PROTOCOL");
+  const protocol = getVariable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? getVariable("OTEL_EXPORTER_OTLP_PROTOCOL");
   if (protocol !== undefined && protocol !== "http/json")
     warnings.push("OTEL_EXPORTER_OTLP_PROTOCOL is ignored: traces are sent as http/json");
   const name = own === undefined ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
@@ -51,14 +51,18 @@ export function readTracing(variables: Variables, problems: string[], warnings: 
     problems.push(`${name} must be an http or https address`);
     return undefined;
   }
-  const sampling = samplingOf(valueOf("OTEL_TRACES_SAMPLER") ?? samplerDefault, valueOf("OTEL_TRACES_SAMPLER_ARG"));
+  const sampling = parseSampling(
+    getVariable("OTEL_TRACES_SAMPLER") ?? samplerDefault,
+    getVariable("OTEL_TRACES_SAMPLER_ARG"),
+  );
   if (!sampling)
     problems.push(
       "OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_, " +
         "with a ratio from 0 to 1 in OTEL_TRACES_SAMPLER_ARG",
     );
   return (
-    sampling && Object.freeze({ address, serviceName: valueOf("OTEL_SERVICE_NAME"), sampling: Object.freeze(sampling) })
+    sampling &&
+    Object.freeze({ address, serviceName: getVariable("OTEL_SERVICE_NAME"), sampling: Object.freeze(sampling) })
   );
 }
 
@@ -67,7 +71,7 @@ function below(base: string): string {
   return `${base.replace(/\/+$/, "")}/v1/traces`;
 }
 
-function samplingOf(sampler: string, argument: string | undefined): Sampling | undefined {
+function parseSampling(sampler: string, argument: string | undefined): Sampling | undefined {
   const [, parent, decision] = /^(parentbased_)?(always_on|always_off|traceidratio)$/.exec(sampler) ?? [];
   const ratio = decision === "always_off" ? 0 : decision === "always_on" ? 1 : Number(argument ?? 1);
   if (decision === undefined || !(ratio >= 0 && ratio <= 1)) return undefined;

@@ -8,7 +8,7 @@
 import { closeSync, openSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { realDisk, writeWhole } from "../../base/disk.ts";
-import { codeOf } from "../../base/faults/errors.ts";
+import { getErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { TimeMemory } from "../../base/trusted-time.ts";
@@ -95,7 +95,9 @@ export class ClockKeeper {
       }
       renameSync(`${this.#path}.new`, this.#path);
     } catch (error) {
-      log.warn("what time it is could not be noted for the next start; it is tried again", { code: codeOf(error) });
+      log.warn("what time it is could not be noted for the next start; it is tried again", {
+        code: getErrorCode(error),
+      });
     }
   }
 }

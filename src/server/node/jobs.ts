@@ -18,8 +18,8 @@ import type { EngineClient } from "../../engine/threads/client.ts";
 import { registerCopies, unregisterCopies } from "../../engine/local/copies.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Retention } from "../../engine/api/protocol.ts";
-import { profileOfDatabaseName } from "../../format/core/names.ts";
-import { ReplicaPurger } from "../../service/jobs/replica-purger.ts";
+import { parseProfileDatabaseName } from "../../format/core/names.ts";
+import { ReplicaRemover } from "../../service/jobs/replica-remover.ts";
 import { DueSweeps } from "../../service/jobs/expiry-sweeper.ts";
 import { Erasures } from "../../service/erasure/erasures.ts";
 import { retentionBy } from "../../service/handlers/governance.ts";
@@ -47,7 +47,7 @@ export interface JobsOptions {
 /** The node's jobs. They end before the engine does. */
 export class Jobs {
   readonly erasures: Erasures;
-  readonly #replicaPurger: ReplicaPurger;
+  readonly #replicaRemover: ReplicaRemover;
   readonly #sweeps: DueSweeps;
   #isStarted = false;
 
@@ -79,7 +79,7 @@ export class Jobs {
       gcGraceMs,
       cluster: others && { shards: others.shards, copies, nudge: others.nudge },
     });
-    this.#replicaPurger = new ReplicaPurger({
+    this.#replicaRemover = new ReplicaRemover({
       world,
       log,
       engine,
@@ -91,16 +91,16 @@ export class Jobs {
       log,
       store,
       engine,
-      retentionOf: (database) => retentionOf(policies, database),
+      readRetention: (database) => readRetention(policies, database),
       shards: cluster?.shards,
     });
-    cluster?.placement.whenNudged(() => this.#replicaPurger.hurry());
+    cluster?.placement.whenNudged(() => this.#replicaRemover.hurry());
     cluster?.shards.whenGained(() => this.#takeOver());
   }
 
   /** Before the node serves: what was ordered of it while it was down. */
   async prepare(): Promise<void> {
-    await this.#replicaPurger.start();
+    await this.#replicaRemover.start();
   }
 
   /** Once the node serves. */
@@ -112,20 +112,20 @@ export class Jobs {
 
   /** Whoever did these jobs is gone. */
   #takeOver(): void {
-    this.#replicaPurger.hurry();
+    this.#replicaRemover.hurry();
     if (!this.#isStarted) return;
     this.erasures.takeOver();
     this.#sweeps.takeOver();
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.erasures.close(), this.#replicaPurger.close(), this.#sweeps.close()]);
+    await Promise.all([this.erasures.close(), this.#replicaRemover.close(), this.#sweeps.close()]);
   }
 }
 
 /** What the policy of the database lets go of now; undefined for a plain one. */
-async function retentionOf(policies: Policies, database: string): Promise<Retention | undefined> {
-  const name = profileOfDatabaseName(database);
+async function readRetention(policies: Policies, database: string): Promise<Retention | undefined> {
+  const name = parseProfileDatabaseName(database);
   if (!name) return undefined;
   const retention = retentionBy(await policies.effective(name.namespace, name.profile));
   if (!retention) throw new StoreError("unavailable", "the policy of a database cannot be read");

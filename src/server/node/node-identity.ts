@@ -6,7 +6,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -24,7 +24,7 @@ const defaultNodeName = /^node-\d+$/;
 export async function nodeIdentity(directory: string, world: World): Promise<string> {
   const path = join(directory, "node-id");
   // Whole or not at all, and kept: a node that forgets its name does not know its own writes again.
-  if (!existsSync(path)) await placeFile(realDisk, path, bytesOf(world.ulid()));
+  if (!existsSync(path)) await placeFile(realDisk, path, encodeUtf8(world.ulid()));
   return readFileSync(path, "utf8").trim();
 }
 

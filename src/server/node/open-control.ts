@@ -39,7 +39,7 @@ export function openControl(
     log,
     node: nodeId,
     flushMs: config.auditFlushMs,
-    policyOf: (namespace) => auditPolicyOf(policies, namespace),
+    readPolicy: (namespace) => readAuditPolicy(policies, namespace),
     tends: cluster && (async (namespace) => owns(cluster.shards, `audit/${namespace}`)),
     heard: (entry) => instruments.egress.note(entry),
   });
@@ -48,7 +48,7 @@ export function openControl(
   return { databases, policies, audit };
 }
 
-async function auditPolicyOf(policies: Policies, namespace: string): Promise<AuditPolicy> {
+async function readAuditPolicy(policies: Policies, namespace: string): Promise<AuditPolicy> {
   const policy = await policies.effective(namespace);
   if (!policy.known) throw new StoreError("unavailable", "the policy of a namespace cannot be read");
   return policy.audit;

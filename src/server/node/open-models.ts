@@ -11,7 +11,7 @@ import type { Assistants } from "../../service/handlers/node-parts.ts";
 import type { Config } from "../config/config.ts";
 
 /** The models that write, of those uses that have a key. */
-export async function assistantsOf(config: Config, world: World, log: Log): Promise<Assistants> {
+export async function openAssistants(config: Config, world: World, log: Log): Promise<Assistants> {
   const { assistantKey, extractKey } = config;
   if (assistantKey === undefined && extractKey === undefined) return {};
   // The client of the protocol takes time to load, which no other node should spend.
@@ -42,7 +42,7 @@ export async function assistantsOf(config: Config, world: World, log: Log): Prom
 }
 
 /** What makes vectors, where there is a key for it; the stack ends it before the engine. */
-export async function embeddingOf(
+export async function openEmbedding(
   config: Config,
   parts: Omit<EmbeddingOptions, "embedder" | "selfHosted">,
   stack: AsyncDisposableStack,

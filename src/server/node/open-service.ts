@@ -19,10 +19,10 @@ import { createPipeline } from "../../service/pipeline/pipeline.ts";
 import type { Authentication } from "./authentication.ts";
 import type { Instruments } from "../observability/instruments.ts";
 import type { NodeBase } from "./node-base.ts";
-import { assistantsOf, embeddingOf } from "./open-models.ts";
+import { openAssistants, openEmbedding } from "./open-models.ts";
 
 /** Every endpoint, whichever service it is of. */
-function handlersOf(node: NodeParts): HandlerTable {
+function buildHandlers(node: NodeParts): HandlerTable {
   return new Map([
     ...handlerEntries(ControlService, controlHandlers(node)),
     ...handlerEntries(MemoryService, memoryHandlers(node)),
@@ -39,10 +39,10 @@ export async function openService(
   { credentials }: Authentication,
 ): Promise<Dispatch> {
   const { engine, policies, audit } = parts;
-  const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
-  const node: NodeParts = { ...parts, embedding, assistants: await assistantsOf(config, world, log) };
+  const embedding = await openEmbedding(config, { world, log, engine, policies, audit }, stack);
+  const node: NodeParts = { ...parts, embedding, assistants: await openAssistants(config, world, log) };
   return createPipeline({
-    handlers: handlersOf(node),
+    handlers: buildHandlers(node),
     world,
     requestTimeoutMs: config.requestTimeoutSecs * 1_000,
     concurrency: instruments.concurrency,

@@ -133,7 +133,7 @@ function openapiPage(): Page {
 
 /** Opens one port; the stack closes it. Gives its address as it is listening. */
 async function listen({ config, world, log, stack }: NodeBase, endpoint: Endpoint, onRequest: Doors): Promise<string> {
-  const tls = tlsOf(config);
+  const tls = readTlsFiles(config);
   const listener = createListener({
     ...endpoint,
     tls,
@@ -147,7 +147,7 @@ async function listen({ config, world, log, stack }: NodeBase, endpoint: Endpoin
   return `${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-function tlsOf(config: Config): TlsFiles | undefined {
+function readTlsFiles(config: Config): TlsFiles | undefined {
   const { tlsCertificatePath, tlsKeyPath } = config;
   if (tlsCertificatePath === undefined || tlsKeyPath === undefined) return undefined;
   return { cert: readFileSync(tlsCertificatePath), key: readFileSync(tlsKeyPath) };

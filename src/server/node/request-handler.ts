@@ -13,7 +13,7 @@ import { endpoints as allEndpoints, type Endpoint, publicServices } from "../../
 import { Callers, type Identify } from "../wire/callers.ts";
 import { BodyRoom, Discards } from "../wire/body.ts";
 import { createConnect } from "../rpc/connect.ts";
-import { bearerOf, sendRefusal } from "../wire/call-headers.ts";
+import { parseBearer, sendRefusal } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/failure.ts";
 import { Gate } from "../wire/gate.ts";
 import { Health, type Readiness } from "../observability/health.ts";
@@ -21,7 +21,7 @@ import type { RequestHandler } from "../wire/listener.ts";
 import type { NodeDoor } from "../cluster/node-door.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { createRest, type Page } from "../rest/rest.ts";
-import { connectErrorOf, refuseRequest } from "../rpc/rpc-form.ts";
+import { toConnectError, refuseRequest } from "../rpc/rpc-form.ts";
 import { RequestMetrics } from "../wire/request-metrics.ts";
 
 /** Lets the bearer of a credential in, or throws a ServiceError. */
@@ -129,7 +129,7 @@ export function createDoors(options: DoorsOptions): Doors {
       });
       nodeDoor?.addTo(router);
     },
-    fallback: createRest({ ...shared, pages: pagesOf(options, health, admitOperator) }),
+    fallback: createRest({ ...shared, pages: buildPages(options, health, admitOperator) }),
   });
   const drain = (): void => {
     health.drain();
@@ -139,7 +139,7 @@ export function createDoors(options: DoorsOptions): Doors {
 }
 
 /** All pages by path: those for everyone, and those for whom `admitOperator` lets in. */
-function pagesOf(
+function buildPages(
   { pages, operatorPages }: DoorsOptions,
   health: Health,
   admitOperator: Admit,
@@ -155,9 +155,9 @@ function pagesOf(
 function reflectionFor(admitOperator: Admit, world: World, log: Log): (context: HandlerContext) => Promise<void> {
   return async (context) => {
     try {
-      await admitOperator(bearerOf(context.requestHeader.get("authorization") ?? undefined));
+      await admitOperator(parseBearer(context.requestHeader.get("authorization") ?? undefined));
     } catch (error) {
-      throw connectErrorOf(refusalFor(error, "reflection", world, log));
+      throw toConnectError(refusalFor(error, "reflection", world, log));
     }
   };
 }

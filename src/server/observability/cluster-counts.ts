@@ -53,12 +53,12 @@ async function counted(counts: Record<ForwardOutcome, number>, answering: Promis
     counts.answered++;
     return answer;
   } catch (error) {
-    counts[outcomeOf(error)]++;
+    counts[classifyOutcome(error)]++;
     throw error;
   }
 }
 
-function outcomeOf(error: unknown): ForwardOutcome {
+function classifyOutcome(error: unknown): ForwardOutcome {
   if (error instanceof TurnedAway) return "turned_away";
   if (error instanceof Unreachable) return "unreachable";
   if (error instanceof ServiceError) return error.code === "unavailable" ? "unavailable" : "refused";

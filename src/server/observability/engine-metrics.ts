@@ -111,17 +111,17 @@ const engineRows: readonly EngineRow[] = [
   ],
 ];
 
-const threadOf = (index: number): string => `engine-${index}`;
+const formatThread = (index: number): string => `engine-${index}`;
 
 /** Those engines that have answered, with the name of their thread. */
 export function answered(engines: Engines): readonly (readonly [thread: string, engine: EngineMeasures])[] {
-  return engines.flatMap((engine, index) => (engine ? [[threadOf(index), engine] as const] : []));
+  return engines.flatMap((engine, index) => (engine ? [[formatThread(index), engine] as const] : []));
 }
 
 /** The metrics of the engine threads. */
 export function engineFamilies(all: Engines): readonly Family[] {
   const engines = answered(all);
-  const up = all.map((engine, index) => ({ labels: { thread: threadOf(index) }, value: engine ? 1 : 0 }));
+  const up = all.map((engine, index) => ({ labels: { thread: formatThread(index) }, value: engine ? 1 : 0 }));
   return [
     new Family("gauge", "engine_up", "Whether an engine thread has answered within a second", up),
     ...engineRows.map(

@@ -18,7 +18,7 @@ import type { Page } from "../rest/rest.ts";
  * What an operator must look at, as checks of its own: in words, and without making the node unready, as it serves all
  * else.
  */
-export function checksOf({ quarantined, lost, wentBack }: AlarmCounts): Readonly<Record<string, string>> {
+export function buildChecks({ quarantined, lost, wentBack }: AlarmCounts): Readonly<Record<string, string>> {
   return {
     ...(quarantined > 0 && { quarantine: `${quarantined} set aside under quarantine/ in the data directory` }),
     ...(lost > 0 && { storage_lost: `${lost} without manifest or catalog in object storage` }),

@@ -44,7 +44,7 @@ export async function metricsText(snapshot: Snapshot): Promise<string> {
   const registry = new Registry();
   // A registry reads what a metric is called and asks it for its samples, whatever class it has; ours were counted
   // elsewhere.
-  for (const family of familiesOf(snapshot)) registry.registerMetric(family as unknown as Metric);
+  for (const family of listFamilies(snapshot)) registry.registerMetric(family as unknown as Metric);
   return registry.metrics();
 }
 
@@ -52,7 +52,7 @@ export async function metricsText(snapshot: Snapshot): Promise<string> {
 export const metricsType: string = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /** Every metric of a node. */
-function familiesOf(snapshot: Snapshot): readonly Family[] {
+function listFamilies(snapshot: Snapshot): readonly Family[] {
   return [
     ...requestFamilies(snapshot),
     ...engineFamilies(snapshot.engines),

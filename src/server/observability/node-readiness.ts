@@ -1,6 +1,6 @@
 /** Whether a node can serve, put together from what its parts say. */
 import type { AlarmCounts } from "../../engine/api/alarms.ts";
-import { checksOf, type Readiness } from "./health.ts";
+import { buildChecks, type Readiness } from "./health.ts";
 import type { StoreHealth } from "./store-health.ts";
 
 export interface NodeReadinessParts {
@@ -35,7 +35,7 @@ export class NodeReadiness {
         ...checks,
         ...(clock.isDoubted && { clock: "doubted" }),
         ...(leases && { lease: leases.isLeased ? "ok" : "lapsed" }),
-        ...checksOf(engine.alarms),
+        ...buildChecks(engine.alarms),
       },
     };
   }

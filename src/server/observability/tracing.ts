@@ -34,7 +34,7 @@ import { Code } from "@connectrpc/connect";
 import { errorCodes, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
-import { newSpanId, newTraceId, traceOf, traceparentOf, type Trace } from "../../base/trace.ts";
+import { newSpanId, newTraceId, parseTraceparent, formatTraceparent, type Trace } from "../../base/trace.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
@@ -75,7 +75,7 @@ export class Tracing implements RequestSpans {
       );
     this.#provider = new TracerProvider({
       resource,
-      sampler: samplerOf(settings.sampling),
+      sampler: buildSampler(settings.sampling),
       idGenerator: { generateTraceId: () => newTraceId(world), generateSpanId: () => newSpanId(world) },
       spanProcessors: [
         new BatchSpanProcessor({
@@ -93,16 +93,16 @@ export class Tracing implements RequestSpans {
   begin(endpoint: Endpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan {
     const span = this.#tracer.startSpan(
       endpoint.name,
-      { kind: SpanKind.SERVER, attributes: attributesOf(endpoint, protocol) },
-      contextOf(traceOf(traceparent)),
+      { kind: SpanKind.SERVER, attributes: buildAttributes(endpoint, protocol) },
+      buildContext(parseTraceparent(traceparent)),
     );
     return {
-      trace: traceOfSpan(span),
+      trace: toTrace(span),
       end(code, httpStatus) {
         span.setAttributes(
           protocol === "rest"
-            ? { "http.response.status_code": httpStatus ?? statusOf(endpoint, code) }
-            : { "rpc.response.status_code": rpcStatusOf(code) },
+            ? { "http.response.status_code": httpStatus ?? getHttpStatus(endpoint, code) }
+            : { "rpc.response.status_code": getRpcStatus(code) },
         );
         endSpan(span, code);
       },
@@ -118,7 +118,7 @@ export class Tracing implements RequestSpans {
   peers(peers: Peers): Peers {
     return {
       forward: (address, call) =>
-        this.#forwarded(`forward ${nameOf(call.call)}`, SpanKind.CLIENT, call, (traced) =>
+        this.#forwarded(`forward ${describeCall(call.call)}`, SpanKind.CLIENT, call, (traced) =>
           peers.forward(address, traced),
         ),
       follow: (address, uuid) => peers.follow(address, uuid),
@@ -131,7 +131,7 @@ export class Tracing implements RequestSpans {
   host(host: PeerHost): PeerHost {
     return {
       serve: (call) =>
-        this.#forwarded(`serve ${nameOf(call.call)}`, SpanKind.SERVER, call, (traced) => host.serve(traced)),
+        this.#forwarded(`serve ${describeCall(call.call)}`, SpanKind.SERVER, call, (traced) => host.serve(traced)),
       followed: (uuid, hint) => host.followed(uuid, hint),
       hinted: (uuid) => host.hinted(uuid),
       nudged: () => host.nudged(),
@@ -157,8 +157,8 @@ export class Tracing implements RequestSpans {
     call: ForwardedCall,
     act: (call: ForwardedCall) => Promise<Answer>,
   ): Promise<Answer> {
-    return this.#spanned(name, kind, traceOf(call.traceparent), (trace) =>
-      act(trace ? { ...call, traceparent: traceparentOf(trace) } : call),
+    return this.#spanned(name, kind, parseTraceparent(call.traceparent), (trace) =>
+      act(trace ? { ...call, traceparent: formatTraceparent(trace) } : call),
     );
   }
 
@@ -170,9 +170,9 @@ export class Tracing implements RequestSpans {
     act: (trace: Trace | undefined) => Promise<Value>,
   ): Promise<Value> {
     if (!parent) return act(undefined);
-    const span = this.#tracer.startSpan(name, { kind }, contextOf(parent));
+    const span = this.#tracer.startSpan(name, { kind }, buildContext(parent));
     try {
-      const value = await act(traceOfSpan(span));
+      const value = await act(toTrace(span));
       endSpan(span, "ok");
       return value;
     } catch (error) {
@@ -199,7 +199,7 @@ class TracedEngine extends EnginePort {
   }
 
   run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
-    return this.#spanned(`engine ${nameOf(call)}`, options.trace, (trace) =>
+    return this.#spanned(`engine ${describeCall(call)}`, options.trace, (trace) =>
       this.#engine.run(target, call, { ...options, trace }),
     );
   }
@@ -237,13 +237,13 @@ class ToldExporter implements SpanExporter {
 /** ExportResultCode.SUCCESS of @opentelemetry/core. */
 const exportSucceeded = 0;
 
-function samplerOf({ followsCaller, ratio }: Sampling): Sampler {
+function buildSampler({ followsCaller, ratio }: Sampling): Sampler {
   const root =
     ratio === 1 ? new AlwaysOnSampler() : ratio === 0 ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio);
   return followsCaller ? new ParentBasedSampler({ root }) : root;
 }
 
-function contextOf(parent: Trace | undefined): Context {
+function buildContext(parent: Trace | undefined): Context {
   if (!parent) return ROOT_CONTEXT;
   const { traceId, spanId, sampled } = parent;
   return traces.setSpanContext(ROOT_CONTEXT, {
@@ -254,19 +254,19 @@ function contextOf(parent: Trace | undefined): Context {
   });
 }
 
-function traceOfSpan(span: Span): Trace {
+function toTrace(span: Span): Trace {
   const { traceId, spanId, traceFlags } = span.spanContext();
   return { traceId, spanId, sampled: (traceFlags & TraceFlags.SAMPLED) !== 0 };
 }
 
 /** A command's name, or the kind of what has none: a fixed number of texts. */
-function nameOf(call: PortCall): string {
+function describeCall(call: PortCall): string {
   if (call.kind === "write" || call.kind === "read") return `${call.kind} ${call.command}`;
   return call.kind === "branch" ? `${call.kind} ${call.act.act}` : call.kind;
 }
 
 /** By OpenTelemetry's semantic conventions of HTTP and RPC. */
-function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: RequestProtocol): Attributes {
+function buildAttributes({ httpMethod, segments, method }: Endpoint, protocol: RequestProtocol): Attributes {
   if (protocol === "rest") return { "http.request.method": httpMethod, "http.route": pathTemplate(segments) };
   return {
     "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc",
@@ -275,11 +275,11 @@ function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: Requ
 }
 
 /** A client that has gone gets no status; what would have been sent is told. */
-function statusOf({ rule }: Endpoint, code: RequestCode): number {
+function getHttpStatus({ rule }: Endpoint, code: RequestCode): number {
   return code === "ok" || code === "gone" ? rule.status : errorCodes[code].http;
 }
 
-function rpcStatusOf(code: RequestCode): string {
+function getRpcStatus(code: RequestCode): string {
   if (code === "ok" || code === "gone") return code === "ok" ? "OK" : "CANCELLED";
   return Code[errorCodes[code].connect]!.replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase();
 }

@@ -20,7 +20,7 @@ const jsonMessages: ReadonlyMap<string, Schema> = new Map<string, Schema>([
 ]);
 
 /** The comment of a declaration in the proto files. */
-export function commentOf(fullName: string): string {
+export function getComment(fullName: string): string {
   const comment = comments[fullName];
   assert(comment !== undefined, `${fullName} has no comment`);
   return comment;
@@ -50,7 +50,7 @@ export class SchemaCollection {
     const options = getOption(field, json);
     const defaultValue = options.defaultNumber === undefined ? {} : { default: Number(options.defaultNumber) };
     const schema = options.nullWhenAbsent ? orNull(this.bareField(field)) : this.bareField(field);
-    return { ...schema, ...defaultValue, description: commentOf(nameOf(field)) };
+    return { ...schema, ...defaultValue, description: getComment(formatFieldName(field)) };
   }
 
   private object(message: DescMessage, fields: readonly DescField[]): Schema {
@@ -58,7 +58,7 @@ export class SchemaCollection {
     const required = fields.filter(takesInput ? isRequired : isAlwaysWritten).map((field) => field.name);
     return {
       type: "object",
-      description: commentOf(message.typeName),
+      description: getComment(message.typeName),
       properties: Object.fromEntries(fields.map((field) => [field.name, this.field(field)])),
       ...(required.length > 0 ? { required } : {}),
     };
@@ -118,7 +118,7 @@ function isAlwaysWritten(field: DescField): boolean {
   return !field.proto.proto3Optional || getOption(field, json).nullWhenAbsent;
 }
 
-function nameOf(field: DescField): string {
+function formatFieldName(field: DescField): string {
   return `${field.parent.typeName}.${field.name}`;
 }
 

@@ -8,7 +8,7 @@ import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
-import { commentOf, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
+import { getComment, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
 
 type Json = { readonly [member: string]: unknown };
 
@@ -32,7 +32,7 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   for (const [path, operation] of Object.entries(plainRoutes)) paths[path] = { get: operation };
   for (const endpoint of endpoints) {
     const operations = (paths[pathTemplate(endpoint.segments)] ??= {});
-    operations[endpoint.httpMethod.toLowerCase()] = operationOf(endpoint, schemas);
+    operations[endpoint.httpMethod.toLowerCase()] = describeOperation(endpoint, schemas);
   }
   return {
     openapi: "3.1.0",
@@ -43,8 +43,8 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     tags: [...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({
-      name: tagOf(service.name),
-      description: commentOf(service.typeName),
+      name: toTag(service.name),
+      description: getComment(service.typeName),
     })),
     paths,
     components: {
@@ -95,24 +95,24 @@ function keySetSchema(): Schema {
   return { type: "object", properties: { keys: { type: "array", items: { type: "object" } } }, required: ["keys"] };
 }
 
-function operationOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeOperation(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { method } = endpoint;
   return {
     operationId: method.localName,
-    tags: [tagOf(method.parent.name)],
-    description: commentOf(`${method.parent.typeName}.${method.name}`),
-    security: securityOf(endpoint),
-    parameters: parametersOf(endpoint, schemas),
-    ...(endpoint.bodyField === undefined ? {} : { requestBody: requestBodyOf(endpoint, schemas) }),
-    responses: { [endpoint.rule.status]: successOf(endpoint, schemas), ...refusalsOf(endpoint) },
+    tags: [toTag(method.parent.name)],
+    description: getComment(`${method.parent.typeName}.${method.name}`),
+    security: describeSecurity(endpoint),
+    parameters: describeParameters(endpoint, schemas),
+    ...(endpoint.bodyField === undefined ? {} : { requestBody: describeRequestBody(endpoint, schemas) }),
+    responses: { [endpoint.rule.status]: describeSuccess(endpoint, schemas), ...describeRefusals(endpoint) },
   };
 }
 
-function tagOf(serviceName: string): string {
+function toTag(serviceName: string): string {
   return serviceName.replace(/Service$/, "");
 }
 
-function securityOf(endpoint: Endpoint): readonly Json[] {
+function describeSecurity(endpoint: Endpoint): readonly Json[] {
   const { credential, scope } = endpoint.rule;
   const role = scopeNames.get(scope);
   const roles = role === undefined ? [] : [role];
@@ -130,7 +130,7 @@ function securityOf(endpoint: Endpoint): readonly Json[] {
   }
 }
 
-function parametersOf(endpoint: Endpoint, schemas: SchemaCollection): readonly Json[] {
+function describeParameters(endpoint: Endpoint, schemas: SchemaCollection): readonly Json[] {
   const fromPath = endpoint.segments.flatMap((segment) =>
     segment.kind === "field" ? [parameter("path", segment.field, schemas)] : [],
   );
@@ -138,7 +138,7 @@ function parametersOf(endpoint: Endpoint, schemas: SchemaCollection): readonly J
   return [
     ...fromPath,
     ...fromQuery,
-    ...headerNamesOf(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
+    ...listHeaderNames(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
   ];
 }
 
@@ -147,7 +147,7 @@ function parameter(place: "path" | "query", field: DescField, schemas: SchemaCol
   return { name: field.name, in: place, required: place === "path" || isRequired(field), description, schema };
 }
 
-function headerNamesOf(endpoint: Endpoint): readonly (keyof typeof headerParameters)[] {
+function listHeaderNames(endpoint: Endpoint): readonly (keyof typeof headerParameters)[] {
   if (!endpoint.rule.txid) return [];
   const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
   return ["Service-Branch", "Service-Min-Txid", "Service-Consistency", ...durability];
@@ -157,7 +157,7 @@ function mayWrite(endpoint: Endpoint): boolean {
   return endpoint.method.idempotency !== IdempotencyLevel.NO_SIDE_EFFECTS;
 }
 
-function requestBodyOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeRequestBody(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { bodyFields, bodyField, method } = endpoint;
   const required = bodyFields.some(isRequired);
   if (bodyField === "*")
@@ -165,7 +165,7 @@ function requestBodyOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
   return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
 }
 
-function successOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { method, rule } = endpoint;
   const headers = [
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
@@ -174,14 +174,14 @@ function successOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
       : []),
   ];
   return {
-    description: rule.status === 204 ? "Done." : commentOfOutput(endpoint),
+    description: rule.status === 204 ? "Done." : describeOutput(endpoint),
     ...headersBlock(headers),
     ...(rule.status === 204 ? {} : { content: successContent(endpoint, schemas) }),
   };
 }
 
-function commentOfOutput(endpoint: Endpoint): string {
-  return isRaw(endpoint) ? "The raw value." : commentOf(endpoint.method.output.typeName);
+function describeOutput(endpoint: Endpoint): string {
+  return isRaw(endpoint) ? "The raw value." : getComment(endpoint.method.output.typeName);
 }
 
 function successContent(endpoint: Endpoint, schemas: SchemaCollection): Json {
@@ -199,10 +199,10 @@ function headersBlock(names: readonly string[]): Json {
 }
 
 /** The error responses of an endpoint, by HTTP status. */
-function refusalsOf(endpoint: Endpoint): Json {
+function describeRefusals(endpoint: Endpoint): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
-  for (const code of errorCodesOf(endpoint)) add(errorCodes[code].http, code);
+  for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
   if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
 }
@@ -213,7 +213,7 @@ const unsupportedMediaType = 415;
  * The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its
  * own.
  */
-export function errorCodesOf(endpoint: Endpoint): readonly ErrorCode[] {
+export function listErrorCodes(endpoint: Endpoint): readonly ErrorCode[] {
   const { rule } = endpoint;
   const namesDatabase =
     rule.txid || endpoint.segments.some((segment) => segment.kind === "field" && segment.field.name === "db");

@@ -8,7 +8,7 @@
 import { type DescField, type DescMessage, getOption, type Message, ScalarType } from "@bufbuild/protobuf";
 import { json as jsonOption } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { jsonKindOf, jsonText } from "../../service/call/exact-json.ts";
+import { getJsonKind, jsonText } from "../../service/call/exact-json.ts";
 
 /** Writes a message as JSON text. */
 export type WriteMessage = (message: Message) => string;
@@ -44,7 +44,7 @@ function compileField(field: DescField): WriteField {
   const key = `${JSON.stringify(field.name)}:`;
   const options = getOption(field, jsonOption);
   const absent = options.nullWhenAbsent ? `${key}null` : "";
-  if (jsonKindOf(field) !== undefined) {
+  if (getJsonKind(field) !== undefined) {
     return (message) => {
       const text = jsonText(message, name);
       return text === undefined ? absent : key + text;
@@ -66,13 +66,13 @@ function compileValue(field: DescField): WriteValue {
       return options.bareList ? compileBareList(field.message) : (compileWriter(field.message) as WriteValue);
     case "list": {
       assert(!options.orderedObject && field.listKind !== "enum", `no response holds this list: ${String(field)}`);
-      return listOf(
+      return compileList(
         field.listKind === "message" ? (compileWriter(field.message) as WriteValue) : compileScalar(field.scalar),
       );
     }
     case "map": {
       assert(field.mapKind === "scalar", `no response holds this map: ${String(field)}`);
-      return mapOf(compileScalar(field.scalar));
+      return compileMap(compileScalar(field.scalar));
     }
     case "enum":
       return assert(false, `no response holds an enum: ${String(field)}`) as never;
@@ -87,7 +87,7 @@ function compileBareList(type: DescMessage): WriteValue {
   return (message) => write((message as Properties)[list.localName]);
 }
 
-function listOf(write: WriteValue): WriteValue {
+function compileList(write: WriteValue): WriteValue {
   return (value) => {
     const list = value as readonly unknown[];
     let items = "";
@@ -96,7 +96,7 @@ function listOf(write: WriteValue): WriteValue {
   };
 }
 
-function mapOf(write: WriteValue): WriteValue {
+function compileMap(write: WriteValue): WriteValue {
   return (value) => {
     const members = Object.entries(value as object).map(([key, item]) => `${JSON.stringify(key)}:${write(item)}`);
     return `{${members.join(",")}}`;

@@ -30,7 +30,7 @@ export class Router<Route> {
   add(method: string, segments: readonly PathSegment[], route: Route): void {
     let place = this.#root;
     for (const segment of segments)
-      place = segment.kind === "literal" ? childOf(place, segment.text) : (place.field ??= emptyPlace());
+      place = segment.kind === "literal" ? getChild(place, segment.text) : (place.field ??= emptyPlace());
     assert(!place.routes.has(method), "no two routes share a method and a path");
     place.routes.set(method, route);
   }
@@ -107,7 +107,7 @@ function emptyPlace<Route>(): Place<Route> {
   return { literals: new Map(), field: undefined, routes: new Map() };
 }
 
-function childOf<Route>(place: Place<Route>, text: string): Place<Route> {
+function getChild<Route>(place: Place<Route>, text: string): Place<Route> {
   let child = place.literals.get(text);
   if (child === undefined) {
     child = emptyPlace();
@@ -164,7 +164,7 @@ function decodeParameter(text: string): string {
  * The database that a Host header names, `name` or `name@branch`, when it is `{name}.{suffix}`; undefined for every
  * other host. Hosts are case-insensitive; a branch is not, so it is taken as written. No `name` here is proven valid.
  */
-export function hostDatabaseOf(host: string | undefined, suffix: string): string | undefined {
+export function parseHostDatabase(host: string | undefined, suffix: string): string | undefined {
   if (host === undefined) return undefined;
   // An IPv6 address has colons inside its brackets, and is nobody's database.
   const name = host.replace(/:\d*$/, "").replace(/\.$/, "");

@@ -11,15 +11,15 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
-import { type Call, callHeadersOf, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
+import { type Call, readCallHeaders, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../../service/call/methods.ts";
 import { type BodyRoom, type Discards, readBody } from "../wire/body.ts";
 import { decodeJson, type JsonForm } from "../wire/body-decoder.ts";
 import type { Callers } from "../wire/callers.ts";
 import {
-  credentialOf,
+  readCredential,
   goneSignal,
-  hostOf,
+  readHost,
   jsonLine,
   type ResponseHeaders,
   send,
@@ -29,7 +29,7 @@ import { refusalFor } from "../wire/failure.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
-import { hostDatabaseOf, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
+import { parseHostDatabase, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
 import type { MeasuredRequest, RequestMetrics } from "../wire/request-metrics.ts";
 
 /** What a page answers. */
@@ -122,7 +122,7 @@ class Rest {
     try {
       const page = this.#options.pages.get(path);
       if (page) return await this.#servePage(page, request, response);
-      const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
+      const hostDatabase = parseHostDatabase(readHost(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
       visit = requestMetrics.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
@@ -134,12 +134,12 @@ class Rest {
           : { isAddressed: true, receive: () => this.#receive(match, query, hostDatabase, request) };
       const known = {
         endpoint: match.route.endpoint,
-        message: messageOf(match, hostDatabase),
+        message: buildMessage(match, hostDatabase),
         rest,
         hostDatabase,
         trace: visit.trace,
       };
-      const result = await dispatch(callOf(known, callers, request, response));
+      const result = await dispatch(buildCall(known, callers, request, response));
       sendResult(match.route, result, response);
       visit.end("ok");
     } catch (error) {
@@ -154,7 +154,7 @@ class Rest {
 
   async #servePage(page: Page, request: WireRequest, response: WireResponse): Promise<void> {
     if (request.method !== "GET" && request.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
-    const { status, contentType, body } = await page.answer(credentialOf(request));
+    const { status, contentType, body } = await page.answer(readCredential(request));
     const text = contentType === "application/json" && typeof body === "string" ? jsonLine(body) : body;
     send(response, status, { "content-type": contentType, "x-content-type-options": "nosniff" }, text);
   }
@@ -183,7 +183,7 @@ class Rest {
     const { room, world } = this.#options;
     const { body, bodyBytesMax, query: reader } = match.route;
     const make = (): Properties => {
-      const message = messageOf(match, hostDatabase);
+      const message = buildMessage(match, hostDatabase);
       if (query !== "") reader.read(message, query);
       return message;
     };
@@ -205,7 +205,7 @@ class Rest {
 }
 
 /** The message as far as the path tells it, and at a database's own address the Host. */
-function messageOf({ route, values }: Match<Route>, hostDatabase: string | undefined): Properties {
+function buildMessage({ route, values }: Match<Route>, hostDatabase: string | undefined): Properties {
   const message = create(route.endpoint.method.input) as Properties;
   for (let i = 0; i < route.pathFields.length; i++) message[route.pathFields[i]!] = values[i];
   if (route.hostField !== undefined) message[route.hostField] = hostDatabase;
@@ -239,7 +239,7 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(
+function buildCall(
   known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabase" | "trace">,
   callers: Callers | undefined,
   request: WireRequest,
@@ -254,10 +254,10 @@ function callOf(
     },
     // Nobody asks for it where the caller is known.
     get credential(): string | undefined {
-      return credentialOf(request);
+      return readCredential(request);
     },
     remoteAddress: request.socket.remoteAddress ?? "",
-    headers: callHeadersOf((name) => request.headers[name] as string | undefined),
+    headers: readCallHeaders((name) => request.headers[name] as string | undefined),
     deadlineMs: undefined,
     // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a
     // route.

@@ -21,23 +21,23 @@ import { compressionGzip, connectNodeAdapter, universalResponseToNodeResponse } 
 import { createAsyncIterable, encodeEnvelope, type UniversalHandler } from "@connectrpc/connect/protocol";
 import { Health } from "../../../gen/grpc/health/v1/health_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
-import { type Call, callHeadersOf, ClientGone, type Dispatch } from "../../service/call/call.ts";
+import { type Call, readCallHeaders, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import type { Endpoint } from "../../service/call/methods.ts";
 import type { BodyRoom, Discards } from "../wire/body.ts";
 import type { Callers } from "../wire/callers.ts";
-import { credentialOf, goneSignal, hostOf } from "../wire/call-headers.ts";
+import { readCredential, goneSignal, readHost } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
-import { hostDatabaseOf } from "../rest/rest-router.ts";
-import { RpcReader, type RpcRequest, timeoutOf } from "./rpc-body.ts";
-import { settleAnswer } from "./rpc-answer.ts";
-import { connectErrorOf, connectForms, isMethodPath, refuseRequest, rpcFormOf, rpcTypes } from "./rpc-form.ts";
+import { parseHostDatabase } from "../rest/rest-router.ts";
+import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-body.ts";
+import { prepareAnswer } from "./rpc-answer.ts";
+import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-form.ts";
 import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
 
 export interface ConnectOptions {
@@ -78,10 +78,10 @@ interface Route {
 /** Makes the handler of gRPC, gRPC-Web and Connect calls. */
 export function createConnect(options: ConnectOptions): RequestHandler {
   const { fallback, discards, world } = options;
-  const routes = new Map(options.endpoints.map((endpoint) => [pathOf(endpoint), routeOf(endpoint, options)]));
+  const routes = new Map(options.endpoints.map((endpoint) => [buildPath(endpoint), buildRoute(endpoint, options)]));
   const services = connectNodeAdapter({
     routes: options.addServices,
-    fallback: (request, response) => fallbackOf(request as WireRequest, response as WireResponse, fallback),
+    fallback: (request, response) => answerUnknownPath(request as WireRequest, response as WireResponse, fallback),
     // Anybody may ask these services, and they are asked little.
     readMaxBytes: limits.openMessageBytesMax,
     acceptCompression: [compressionGzip],
@@ -116,7 +116,7 @@ function hurry(request: WireRequest, world: World): void {
   request.once("close", cancel);
 }
 
-function pathOf({ method }: Endpoint): string {
+function buildPath({ method }: Endpoint): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
@@ -133,9 +133,9 @@ function keepUnread(request: WireRequest, response: WireResponse, discards: Disc
 }
 
 /** What no path is there for: a method that does not exist says so in its own form, the rest is REST's. */
-function fallbackOf(request: WireRequest, response: WireResponse, fallback: RequestHandler): void {
+function answerUnknownPath(request: WireRequest, response: WireResponse, fallback: RequestHandler): void {
   const path = (request.url ?? "").split("?", 1)[0]!;
-  const form = request.method === "POST" ? rpcFormOf(request.headers["content-type"]) : undefined;
+  const form = request.method === "POST" ? findRpcForm(request.headers["content-type"]) : undefined;
   const isCall = form !== undefined && (form.protocol !== "connect" || isMethodPath(path));
   if (!isCall) return fallback(request, response);
   refuseRequest(
@@ -146,7 +146,7 @@ function fallbackOf(request: WireRequest, response: WireResponse, fallback: Requ
   );
 }
 
-function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
+function buildRoute(endpoint: Endpoint, options: ConnectOptions): Route {
   const reader = new RpcReader(endpoint, options);
   const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
     const passing = context.values.get(passingKey);
@@ -157,8 +157,8 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
       passing.request.headers["traceparent"] as string | undefined,
     );
     try {
-      const result = await options.dispatch(callOf(endpoint, reader, passing, context, options, visit.trace));
-      await settleAnswer(result.message, options.world);
+      const result = await options.dispatch(buildCall(endpoint, reader, passing, context, options, visit.trace));
+      await prepareAnswer(result.message, options.world);
       for (const [name, value] of result.headers) context.responseHeader.append(name, value);
       visit.end("ok");
       return result.message;
@@ -168,7 +168,7 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
           ? new ServiceError("unavailable", "the client went away")
           : refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
       visit.end(error instanceof ClientGone ? "gone" : refusal);
-      throw connectErrorOf(refusal);
+      throw toConnectError(refusal);
     }
   };
   const [handler] = createConnectRouter({}).rpc(endpoint.method, answer).handlers;
@@ -185,20 +185,20 @@ function serve(
 ): void {
   const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
   if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
-  const form = isGet ? formOfQuery(query) : rpcFormOf(request.headers["content-type"]);
+  const form = isGet ? parseQueryForm(query) : findRpcForm(request.headers["content-type"]);
   if (form === undefined) return refuseType(isGet, request, response);
-  const host = hostOf(request);
+  const host = readHost(request);
   const signal = goneSignal(response);
   const passing: Passing = {
     form,
     request,
     query: isGet ? query : undefined,
-    hostDatabase: hostDatabaseOf(host, options.databaseHostSuffix),
+    hostDatabase: parseHostDatabase(host, options.databaseHostSuffix),
     signal,
   };
   const header = new Headers({ "content-type": form.contentType });
   // One that is malformed is refused when the call is read: who calls comes first.
-  const timeout = timeoutOf(form, request);
+  const timeout = parseTimeout(form, request);
   if (timeout !== undefined) header.set(form.timeoutHeader, timeout);
   handler({
     httpVersion: request.httpVersion,
@@ -210,17 +210,17 @@ function serve(
     contextValues: createContextValues().set(passingKey, passing),
   })
     .then((answer) => universalResponseToNodeResponse(answer, response))
-    .catch((error: unknown) => giveUp(error, endpoint, request, response, options));
+    .catch((error: unknown) => failCall(error, endpoint, request, response, options));
 }
 
 /** A message without fields, in each codec, as Connect sends it and as the others do. */
 const emptyMessages = {
   proto: { bare: new Uint8Array(0), enveloped: encodeEnvelope(0, new Uint8Array(0)) },
-  json: { bare: bytesOf("{}"), enveloped: encodeEnvelope(0, bytesOf("{}")) },
+  json: { bare: encodeUtf8("{}"), enveloped: encodeEnvelope(0, encodeUtf8("{}")) },
 } as const;
 
 /** The library could not answer: the client is gone, or there is a fault of ours. */
-function giveUp(
+function failCall(
   error: unknown,
   endpoint: Endpoint,
   request: WireRequest,
@@ -231,7 +231,7 @@ function giveUp(
   refuseRequest(refusalFor(error, endpoint.name, world, log), request, response);
 }
 
-function formOfQuery(query: string): (typeof connectForms)[keyof typeof connectForms] | undefined {
+function parseQueryForm(query: string): (typeof connectForms)[keyof typeof connectForms] | undefined {
   const encoding = new URLSearchParams(query).get("encoding");
   return encoding === "json" || encoding === "proto" ? connectForms[encoding] : undefined;
 }
@@ -254,7 +254,7 @@ function refuseType(isGet: boolean, request: WireRequest, response: WireResponse
   );
 }
 
-function callOf(
+function buildCall(
   endpoint: Endpoint,
   reader: RpcReader,
   passing: Passing,
@@ -273,11 +273,11 @@ function callOf(
       return callers?.of(request);
     },
     get credential(): string | undefined {
-      return credentialOf(request);
+      return readCredential(request);
     },
     remoteAddress: request.socket.remoteAddress ?? "",
     hostDatabase,
-    headers: callHeadersOf((name) => request.headers[name] as string | undefined),
+    headers: readCallHeaders((name) => request.headers[name] as string | undefined),
     deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
     trace,
     answerValuesMax: limits.encodedValuesMax,

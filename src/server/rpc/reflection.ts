@@ -149,10 +149,10 @@ function files(file: DescFile | undefined, sent: Set<DescFile>): Answer {
   // What was asked for is always answered, also for the second time.
   const fresh = [...wanted].filter((needed) => needed === file || !sent.has(needed));
   for (const needed of fresh) sent.add(needed);
-  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: fresh.map(bytesOfFile) } };
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: fresh.map(encodeFile) } };
 }
 
-function bytesOfFile(file: DescFile): Uint8Array {
+function encodeFile(file: DescFile): Uint8Array {
   return toBinary(FileDescriptorProtoSchema, file.proto);
 }
 

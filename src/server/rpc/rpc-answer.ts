@@ -13,14 +13,14 @@ import { turn, type World } from "../../base/world.ts";
 import { carriedJson } from "../../service/call/exact-json.ts";
 
 /** @throws ServiceError `invalid_request` when the answer holds more than can be encoded at once. */
-export async function settleAnswer(message: Message, world: Pick<World, "soon">): Promise<void> {
+export async function prepareAnswer(message: Message, world: Pick<World, "soon">): Promise<void> {
   let values = 0;
   let chars = 0;
-  for (const { text, settle } of carriedJson(message)) {
+  for (const { text, prepare } of carriedJson(message)) {
     chars += text.length;
     // Almost all answers are small, and made when the library reads them.
     if (chars <= limits.encodedAtOnceChars) continue;
-    values += valuesOf(text, limits.encodedValuesMax - values);
+    values += countValues(text, limits.encodedValuesMax - values);
     if (values > limits.encodedValuesMax) {
       throw invalid(
         `the answer holds more than ${limits.encodedValuesMax} values of any JSON, which these wires cannot ` +
@@ -28,7 +28,7 @@ export async function settleAnswer(message: Message, world: Pick<World, "soon">)
       );
     }
     await turn(world);
-    settle();
+    prepare();
   }
 }
 
@@ -36,18 +36,18 @@ export async function settleAnswer(message: Message, world: Pick<World, "soon">)
  * How many values a text of JSON has at most, what stands inside strings aside; no more than one beyond `max` are
  * counted.
  */
-function valuesOf(text: string, max: number): number {
+function countValues(text: string, max: number): number {
   const signs = /[",[{]/g;
   let values = 1;
   while (values <= max && signs.test(text)) {
-    if (text[signs.lastIndex - 1] === '"') signs.lastIndex = endOfString(text, signs.lastIndex);
+    if (text[signs.lastIndex - 1] === '"') signs.lastIndex = findStringEnd(text, signs.lastIndex);
     else values++;
   }
   return values;
 }
 
 /** Where the string ends whose text begins at `from`. */
-function endOfString(text: string, from: number): number {
+function findStringEnd(text: string, from: number): number {
   for (let at = from; ; at++) {
     at = text.indexOf('"', at);
     assert(at >= 0, "a string of our own JSON ends");

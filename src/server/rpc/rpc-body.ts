@@ -87,7 +87,7 @@ export class RpcReader {
       return message;
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
-      const address = message ?? (bytes && this.#addressOf(bytes, rpc.form));
+      const address = message ?? (bytes && this.#decodeAddress(bytes, rpc.form));
       if (address) this.#fill(address, rpc);
       throw new Unread(error, address);
     }
@@ -112,19 +112,19 @@ export class RpcReader {
   async #payload({ form, request, query }: RpcRequest): Promise<HeldBody> {
     const { room } = this.#options;
     checkTimeout(form, request);
-    if (query !== undefined) return this.#inflated(payloadOfQuery(query), form);
+    if (query !== undefined) return this.#inflated(parseQueryPayload(query), form);
     const encoding = request.headers[form.encodingHeader];
     const isGzip = encoding === "gzip";
     if (encoding !== undefined && encoding !== "identity" && !isGzip) throw unknownEncoding(form.encodingHeader, form);
     if (form.protocol === "connect") {
       const held = await readBody(request, this.#bytesMax, room);
-      return isGzip ? this.#inflatedOf(held, { bytes: held.bytes, isCompressed: true }, form) : held;
+      return isGzip ? this.#inflateAndRelease(held, { bytes: held.bytes, isCompressed: true }, form) : held;
     }
     const held = await readBody(request, this.#bytesMax + envelopeBytes, room);
     try {
-      const payload = payloadOfEnvelope(held.bytes, this.#bytesMax, isGzip);
+      const payload = parseEnvelope(held.bytes, this.#bytesMax, isGzip);
       if (!payload.isCompressed) return { bytes: payload.bytes, [Symbol.dispose]: () => held[Symbol.dispose]() };
-      return await this.#inflatedOf(held, payload, form);
+      return await this.#inflateAndRelease(held, payload, form);
     } catch (error) {
       held[Symbol.dispose]();
       throw error;
@@ -132,7 +132,7 @@ export class RpcReader {
   }
 
   /** Inflates, and lets go of the compressed bytes however that ends. */
-  async #inflatedOf(held: HeldBody, payload: Payload, form: RpcForm): Promise<HeldBody> {
+  async #inflateAndRelease(held: HeldBody, payload: Payload, form: RpcForm): Promise<HeldBody> {
     try {
       return await this.#inflated(payload, form);
     } finally {
@@ -151,8 +151,9 @@ export class RpcReader {
   }
 
   /** What a message that cannot be decoded is about, where its beginning or its shape still tell. */
-  #addressOf(bytes: Buffer, { codec }: RpcForm): Message | undefined {
-    const address = codec === "proto" ? addressOfBinary(bytes, this.#address) : addressOfJson(bytes, this.#address);
+  #decodeAddress(bytes: Buffer, { codec }: RpcForm): Message | undefined {
+    const address =
+      codec === "proto" ? decodeBinaryAddress(bytes, this.#address) : decodeJsonAddress(bytes, this.#address);
     if (address.size < this.#address.length) return undefined;
     const message = create(this.#endpoint.method.input) as Properties;
     for (const [field, text] of address) message[field.localName] = text;
@@ -164,8 +165,8 @@ export class RpcReader {
  * The time that the client waits, as it says it; undefined where it does not, not as its protocol has it, or longer
  * than a timer can.
  */
-export function timeoutOf(form: RpcForm, request: WireRequest): string | undefined {
-  const text = timeoutTextOf(form, request);
+export function parseTimeout(form: RpcForm, request: WireRequest): string | undefined {
+  const text = readTimeoutText(form, request);
   if (text === undefined) return undefined;
   const unitMs = unitsMs[text.at(-1)!] ?? 1;
   return Number.parseInt(text) * unitMs <= timerMsMax ? text : undefined;
@@ -175,7 +176,7 @@ export function timeoutOf(form: RpcForm, request: WireRequest): string | undefin
 const unitsMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
 const timerMsMax = 2 ** 31 - 1;
 
-function timeoutTextOf({ timeoutHeader }: RpcForm, request: WireRequest): string | undefined {
+function readTimeoutText({ timeoutHeader }: RpcForm, request: WireRequest): string | undefined {
   const text = request.headers[timeoutHeader];
   const pattern = timeoutHeader === "grpc-timeout" ? /^\d{1,8}[HMSmun]$/ : /^\d{1,10}$/;
   return typeof text === "string" && pattern.test(text) ? text : undefined;
@@ -183,7 +184,7 @@ function timeoutTextOf({ timeoutHeader }: RpcForm, request: WireRequest): string
 
 function checkTimeout(form: RpcForm, request: WireRequest): void {
   const { timeoutHeader } = form;
-  if (request.headers[timeoutHeader] === undefined || timeoutTextOf(form, request) !== undefined) return;
+  if (request.headers[timeoutHeader] === undefined || readTimeoutText(form, request) !== undefined) return;
   const isGrpc = timeoutHeader === "grpc-timeout";
   const allowed = isGrpc ? "up to 8 digits and one of H, M, S, m, u, n" : "milliseconds, up to 10 digits";
   throw invalid(`${timeoutHeader} must be ${allowed}`);
@@ -198,7 +199,7 @@ function unknownEncoding(where: string, { protocol }: RpcForm): ServiceError {
 }
 
 /** The one message of a unary call, out of its envelope. */
-function payloadOfEnvelope(body: Buffer, bytesMax: number, isGzip: boolean): Payload {
+function parseEnvelope(body: Buffer, bytesMax: number, isGzip: boolean): Payload {
   if (body.length < envelopeBytes) throw invalid("the body holds no whole message");
   const flags = body[0]!;
   const length = body.readUInt32BE(1);
@@ -218,7 +219,7 @@ function payloadOfEnvelope(body: Buffer, bytesMax: number, isGzip: boolean): Pay
 }
 
 /** The message of a Connect call by GET. */
-function payloadOfQuery(query: string): Payload {
+function parseQueryPayload(query: string): Payload {
   const parameters = new URLSearchParams(query);
   const text = parameters.get("message") ?? "";
   const compression = parameters.get("compression") ?? "identity";
@@ -232,7 +233,7 @@ function payloadOfQuery(query: string): Payload {
 /** How many fields of a message are looked at for those that say what it is about: they come first. */
 const addressFieldsMax = 64;
 
-function addressOfBinary(bytes: Buffer, fields: readonly DescField[]): Map<DescField, string> {
+function decodeBinaryAddress(bytes: Buffer, fields: readonly DescField[]): Map<DescField, string> {
   const found = new Map<DescField, string>();
   const reader = new BinaryReader(bytes);
   try {
@@ -248,7 +249,7 @@ function addressOfBinary(bytes: Buffer, fields: readonly DescField[]): Map<DescF
   return found;
 }
 
-function addressOfJson(bytes: Buffer, fields: readonly DescField[]): Map<DescField, string> {
+function decodeJsonAddress(bytes: Buffer, fields: readonly DescField[]): Map<DescField, string> {
   const found = new Map<DescField, string>();
   if (bytes.length > limits.decodedAtOnceBytes) return found;
   try {

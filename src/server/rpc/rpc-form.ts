@@ -13,7 +13,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { errorCodes, type ServiceError } from "../../base/faults/errors.ts";
 import { type ResponseHeaders, send, sendRefusal } from "../wire/call-headers.ts";
-import { refusalHeaders, retryAfterSecsOf } from "../wire/failure.ts";
+import { refusalHeaders, computeRetryAfterSecs } from "../wire/failure.ts";
 import type { WireRequest, WireResponse } from "../wire/listener.ts";
 
 /** What a request speaks, and how its messages are written. */
@@ -28,7 +28,7 @@ export interface RpcForm {
   readonly timeoutHeader: "grpc-timeout" | "connect-timeout-ms";
 }
 
-function formOf(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentType: string): RpcForm {
+function buildForm(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentType: string): RpcForm {
   const isConnect = protocol === "connect";
   return {
     protocol,
@@ -41,17 +41,17 @@ function formOf(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentT
 
 /** Connect, in the codec given: also what a GET speaks, whose query names the codec. */
 export const connectForms = {
-  proto: formOf("connect", "proto", "application/proto"),
-  json: formOf("connect", "json", "application/json"),
+  proto: buildForm("connect", "proto", "application/proto"),
+  json: buildForm("connect", "json", "application/json"),
 } as const;
 
 const known: ReadonlyMap<string, RpcForm> = new Map([
   ["application/proto", connectForms.proto],
   ["application/json", connectForms.json],
   ...(["grpc", "grpc-web"] as const).flatMap((protocol): [string, RpcForm][] => [
-    [`application/${protocol}`, formOf(protocol, "proto", `application/${protocol}+proto`)],
-    [`application/${protocol}+proto`, formOf(protocol, "proto", `application/${protocol}+proto`)],
-    [`application/${protocol}+json`, formOf(protocol, "json", `application/${protocol}+json`)],
+    [`application/${protocol}`, buildForm(protocol, "proto", `application/${protocol}+proto`)],
+    [`application/${protocol}+proto`, buildForm(protocol, "proto", `application/${protocol}+proto`)],
+    [`application/${protocol}+json`, buildForm(protocol, "json", `application/${protocol}+json`)],
   ]),
 ]);
 
@@ -59,7 +59,7 @@ const known: ReadonlyMap<string, RpcForm> = new Map([
 export const rpcTypes: readonly string[] = [...known.keys()];
 
 /** The form of a POST with this type; undefined for a type of none. */
-export function rpcFormOf(contentType: string | undefined): RpcForm | undefined {
+export function findRpcForm(contentType: string | undefined): RpcForm | undefined {
   if (contentType === undefined) return undefined;
   const form = known.get(contentType);
   if (form) return form;
@@ -68,7 +68,7 @@ export function rpcFormOf(contentType: string | undefined): RpcForm | undefined 
 }
 
 /** The refusal on these wires: its code, google.rpc.ErrorInfo, RetryInfo when a retry can help, and its headers. */
-export function connectErrorOf(refusal: ServiceError): ConnectError {
+export function toConnectError(refusal: ServiceError): ConnectError {
   const { connect, retryable } = errorCodes[refusal.code];
   // gRPC's way to say that an encoding, a type or a method is not there.
   const isUnknown = refusal.detail.httpStatus === 415 || refusal.detail.httpStatus === 405;
@@ -81,7 +81,7 @@ export function connectErrorOf(refusal: ServiceError): ConnectError {
     desc: ErrorInfoSchema,
     value: create(ErrorInfoSchema, { reason: refusal.code, domain: "palimpsest" }),
   });
-  const seconds = retryable ? retryAfterSecsOf(refusal) : undefined;
+  const seconds = retryable ? computeRetryAfterSecs(refusal) : undefined;
   if (seconds !== undefined) {
     const retryDelay = create(DurationSchema, { seconds: BigInt(seconds) });
     error.details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
@@ -100,10 +100,10 @@ export function isMethodPath(path: string): boolean {
  */
 export function refuseRequest(refusal: ServiceError, request: WireRequest, response: WireResponse, code?: Code): void {
   const path = (request.url ?? "").split("?", 1)[0]!;
-  const form = rpcFormOf(request.headers["content-type"]);
+  const form = findRpcForm(request.headers["content-type"]);
   const isCall = isMethodPath(path);
   if (!isCall && (form === undefined || form.protocol === "connect")) return sendRefusal(refusal, response);
-  const known = connectErrorOf(refusal);
+  const known = toConnectError(refusal);
   const error =
     code === undefined ? known : new ConnectError(refusal.message, code, known.metadata, known.details as []);
   if (form === undefined || form.protocol === "connect") {

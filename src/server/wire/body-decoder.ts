@@ -7,11 +7,11 @@
  */
 import { create, type DescField, type DescMessage, type Message, mergeFromBinary } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
-import { utf8Of } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { turn, type World } from "../../base/world.ts";
-import { jsonElements, jsonKindOf, keepTexts, parseExact, setJsonElements } from "../../service/call/exact-json.ts";
+import { jsonElements, getJsonKind, keepTexts, parseExact, setJsonElements } from "../../service/call/exact-json.ts";
 import { cutJson, type CutList, type Piece } from "./json-cut.ts";
 import type { BodyDecoder } from "./json-decoder.ts";
 import { cutMessage, malformed } from "./proto-cut.ts";
@@ -37,7 +37,7 @@ export function decodeJson(
 ): Message | Promise<Message> {
   if (bytes.length > limits.decodedAtOnceBytes) return decodeLargeJson(bytes, form, make, world);
   // No body is one without fields.
-  return decodeText(bytes.length === 0 ? "{}" : textOf(bytes), form.decoder, make);
+  return decodeText(bytes.length === 0 ? "{}" : toText(bytes), form.decoder, make);
 }
 
 async function decodeLargeJson(
@@ -47,7 +47,7 @@ async function decodeLargeJson(
   world: KeyedMutex,
 ): Promise<Message> {
   const { lists, frame } = await cutJson(bytes, (name) => decoder.lists.has(name), frameBytesMax, world);
-  const text = textOf(frame);
+  const text = toText(frame);
   await turn(world);
   const message = decodeText(text, decoder, make);
   for (const list of lists) await addList(message, bytes, list, decoder, world);
@@ -65,8 +65,8 @@ async function addList(
   const texts: string[] = [];
   for (const piece of pieces) {
     await turn(world);
-    const text = `[${textOf(bytes.subarray(piece.start, piece.end))}]`;
-    const elements = elementsOf(text, name, piece, parse(text, JSON.parse));
+    const text = `[${toText(bytes.subarray(piece.start, piece.end))}]`;
+    const elements = checkElements(text, name, piece, parse(text, JSON.parse));
     if (piece.end - piece.start > limits.pieceBytes) await turn(world);
     if (reader.add(message, elements, piece.first, texts)) continue;
     await turn(world);
@@ -77,7 +77,7 @@ async function addList(
 }
 
 /** The elements of a piece. One that has not as many as there are commas was cut from what is no JSON. */
-function elementsOf(text: string, name: string, { first, count }: Piece, elements: unknown): readonly unknown[] {
+function checkElements(text: string, name: string, { first, count }: Piece, elements: unknown): readonly unknown[] {
   const found = (elements as unknown[]).length;
   const isEmptyList = found === 0 && first === 0 && count === 1 && text.length > 0;
   if (found !== count && !isEmptyList) throw invalid(`the body is not JSON: it goes wrong at ${name}[${first}]`);
@@ -106,8 +106,8 @@ function checkExactWork(text: string, place: string): void {
     );
 }
 
-function textOf(bytes: Buffer): string {
-  const text = utf8Of(bytes);
+function toText(bytes: Buffer): string {
+  const text = decodeUtf8(bytes);
   if (text === undefined) throw invalid("the body is not UTF-8");
   return text;
 }
@@ -136,7 +136,7 @@ export function decodeBinary(bytes: Uint8Array, type: DescMessage, world: KeyedM
 
 async function decodeLargeBinary(bytes: Uint8Array, type: DescMessage, world: KeyedMutex): Promise<Message> {
   const message = create(type);
-  const keepers = type.fields.flatMap((field) => keeperOf(field, message) ?? []);
+  const keepers = type.fields.flatMap((field) => buildKeeper(field, message) ?? []);
   let start = 0;
   for (const end of cutMessage(type, bytes)) {
     await turn(world);
@@ -157,11 +157,11 @@ interface Keeper {
   end(): void;
 }
 
-function keeperOf(field: DescField, message: Message): Keeper | undefined {
+function buildKeeper(field: DescField, message: Message): Keeper | undefined {
   if (field.fieldKind !== "list" || field.message === undefined) return undefined;
   const name = field.localName;
   const properties = message as Message & Record<string, Message[]>;
-  if (jsonKindOf(field) === undefined) {
+  if (getJsonKind(field) === undefined) {
     let kept = 0;
     return {
       keep: () => {

@@ -77,14 +77,14 @@ class Gathering {
     return undefined;
   }
 
-  drop(): void {
+  releaseRoom(): void {
     this.#room.give(this.#bytes);
     this.#bytes = 0;
   }
 
   whole(): HeldBody {
     const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#bytes);
-    return { bytes, [Symbol.dispose]: () => this.drop() };
+    return { bytes, [Symbol.dispose]: () => this.releaseRoom() };
   }
 }
 
@@ -96,15 +96,15 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers["content-length"] ?? 0);
     const gathering = new Gathering(room, bytesMax);
-    const settle = (): void => {
+    const stopListening = (): void => {
       request.off("data", onData);
       request.off("end", onEnd);
       request.off("close", onGone);
       request.off("error", onGone);
     };
     const refuse = (refusal: Error): void => {
-      settle();
-      gathering.drop();
+      stopListening();
+      gathering.releaseRoom();
       reject(refusal);
     };
     const onData = (chunk: Buffer): void => {
@@ -112,7 +112,7 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
       if (refusal) refuse(refusal);
     };
     const onEnd = (): void => {
-      settle();
+      stopListening();
       resolve(gathering.whole());
     };
     const onGone = (): void => refuse(new ClientGone());
@@ -138,7 +138,7 @@ export function inflate(compressed: Uint8Array, bytesMax: number, room: BodyRoom
     const inflatedMax = Math.max(limits.inflatedFreeBytes, compressed.length * limits.inflatedTimesMax);
     const refuse = (refusal: ServiceError): void => {
       gunzip.destroy();
-      gathering.drop();
+      gathering.releaseRoom();
       reject(refusal);
     };
     gunzip.on("data", (chunk: Buffer) => {
@@ -189,12 +189,12 @@ export class Discards {
     let bytes = 0;
     const cut = (): void => void request.destroy();
     const cancel = this.#world.after(limits.discardMs, cut);
-    const forget = (): void => {
+    const stopWaiting = (): void => {
       cancel();
       this.#waiting.delete(request);
     };
-    request.once("close", forget);
-    request.once("end", forget);
+    request.once("close", stopWaiting);
+    request.once("end", stopWaiting);
     // The client may leave while we discard; it has no answer to miss.
     request.on("error", () => {});
     request.on("data", (chunk: Buffer) => {

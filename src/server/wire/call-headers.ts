@@ -9,17 +9,17 @@ import type { WireRequest, WireResponse } from "./listener.ts";
 export type ResponseHeaders = Record<string, string | number>;
 
 /** The host that a request was sent to, with its port. */
-export function hostOf(request: WireRequest): string | undefined {
+export function readHost(request: WireRequest): string | undefined {
   return (request.headers[":authority"] as string | undefined) ?? request.headers.host;
 }
 
 /** The bearer token of a request. */
-export function credentialOf(request: WireRequest): string | undefined {
-  return bearerOf(request.headers.authorization);
+export function readCredential(request: WireRequest): string | undefined {
+  return parseBearer(request.headers.authorization);
 }
 
 /** The token of an Authorization header; undefined when there is none or it is of another scheme. */
-export function bearerOf(authorization: string | undefined): string | undefined {
+export function parseBearer(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : /^bearer +(\S+) *$/i.exec(authorization)?.[1];
 }
 

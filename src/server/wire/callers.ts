@@ -15,7 +15,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isCurrent } from "../../control/access/credentials.ts";
 import type { Identity, TokenIdentity } from "../../control/access/identity.ts";
-import { bearerOf } from "./call-headers.ts";
+import { parseBearer } from "./call-headers.ts";
 import type { WireRequest } from "./listener.ts";
 
 /** Who bears the credential: at once when it is known, so that a body can be read as it comes; rejects strangers. */
@@ -55,7 +55,7 @@ export class Callers {
     )
       return known.identity;
     if (connection && known) this.#known.delete(connection);
-    const found = this.#identify(bearerOf(header));
+    const found = this.#identify(parseBearer(header));
     if (connection === undefined || header === undefined || header.length > limits.tokenBytesMax) return found;
     const remember = (identity: Identity): Identity => {
       if (identity.kind === "token") this.#known.set(connection, { header, identity });

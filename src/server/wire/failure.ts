@@ -27,7 +27,7 @@ export function refusalFor(error: unknown, where: string, world: World, log: Log
 }
 
 /** The seconds of `Retry-After`, on refusals that a retry can help; undefined on all others. */
-export function retryAfterSecsOf(refusal: ServiceError): number | undefined {
+export function computeRetryAfterSecs(refusal: ServiceError): number | undefined {
   const { retryAfterSecs, isLasting } = refusal.detail;
   if (isLasting) return undefined;
   const isExpected = refusal.code === "overloaded" || refusal.code === "unavailable";
@@ -39,7 +39,7 @@ export function retryAfterSecsOf(refusal: ServiceError): number | undefined {
 export function refusalHeaders(refusal: ServiceError): [string, string][] {
   const headers: [string, string][] = Object.entries(refusal.detail.headers ?? {});
   if (refusal.code === "unauthorized") headers.push(["WWW-Authenticate", "Bearer"]);
-  const retryAfterSecs = retryAfterSecsOf(refusal);
+  const retryAfterSecs = computeRetryAfterSecs(refusal);
   if (retryAfterSecs !== undefined) headers.push(["Retry-After", String(retryAfterSecs)]);
   if (refusal.detail.txid !== undefined) headers.push(["Service-Txid", String(refusal.detail.txid)]);
   return headers;

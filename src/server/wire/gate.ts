@@ -12,7 +12,7 @@
 import { isIP } from "node:net";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { hostOf, send } from "./call-headers.ts";
+import { readHost, send } from "./call-headers.ts";
 import type { WireRequest, WireResponse } from "./listener.ts";
 
 export interface GateOptions {
@@ -77,7 +77,7 @@ export class Gate {
   refusalOf(request: WireRequest): ServiceError | undefined {
     const repeated = repeatedHeader(request);
     if (repeated !== undefined) return invalid(`${repeated} is given more than once`);
-    return this.#refusalOfHost(hostOf(request), request.method) ?? this.#refusalOfOrigin(request);
+    return this.#findHostRefusal(readHost(request), request.method) ?? this.#findOriginRefusal(request);
   }
 
   /**
@@ -103,13 +103,13 @@ export class Gate {
     return true;
   }
 
-  #refusalOfHost(host: string | undefined, method: string | undefined): ServiceError | undefined {
+  #findHostRefusal(host: string | undefined, method: string | undefined): ServiceError | undefined {
     if (host === this.#knownHost && host !== undefined) return undefined;
     // HTTP/1.0 has no Host header, and those who look after nodes still speak it.
     if (host === undefined)
       return method === "GET" || method === "HEAD" ? undefined : invalid("the Host header is missing");
     if (!isHost(host)) return invalid("the Host header is malformed");
-    if (!this.#options.hasAuthentication && !this.#isOurs(nameOf(host))) {
+    if (!this.#options.hasAuthentication && !this.#isOurs(normalizeHost(host))) {
       return new ServiceError(
         "forbidden",
         "without authentication this node answers to localhost, to addresses and to SERVICE_DB_HOST_SUFFIX " +
@@ -126,7 +126,7 @@ export class Gate {
     return name.endsWith(".localhost") || name.endsWith(`.${this.#options.databaseHostSuffix.toLowerCase()}`);
   }
 
-  #refusalOfOrigin(request: WireRequest): ServiceError | undefined {
+  #findOriginRefusal(request: WireRequest): ServiceError | undefined {
     const { origin } = request.headers;
     if (this.#options.hasAuthentication || typeof origin !== "string" || this.#allows(origin) || isOwn(origin, request))
       return undefined;
@@ -143,13 +143,13 @@ export class Gate {
 }
 
 /** The name of a Host header, without its port and in lower case. */
-function nameOf(host: string): string {
+function normalizeHost(host: string): string {
   return host.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
 }
 
 /** Whether a page came from this very node, at the name that it was asked by. */
 function isOwn(origin: string, request: WireRequest): boolean {
-  const host = hostOf(request)?.toLowerCase();
+  const host = readHost(request)?.toLowerCase();
   const scheme = "encrypted" in request.socket && request.socket.encrypted ? "https" : "http";
   return host !== undefined && origin.toLowerCase() === `${scheme}://${host}`;
 }

@@ -175,7 +175,7 @@ class Look {
     this.#charge(memberWork);
     if (this.#depth !== 1 || this.#isNamed) return;
     const [start, end] = this.#lastText;
-    this.#name = nameOf(this.#body.subarray(start, end));
+    this.#name = parseName(this.#body.subarray(start, end));
     this.#isNamed = true;
     if (this.#lists.has(this.#name)) throw invalid(`${this.#name} is given twice`);
   }
@@ -242,7 +242,7 @@ class Look {
 }
 
 /** A name of a member; what is no text of JSON is nobody's name. */
-function nameOf(bytes: Buffer): string {
+function parseName(bytes: Buffer): string {
   if (bytes.length > limits.memberNameBytesMax) return "";
   try {
     const name: unknown = JSON.parse(bytes.toString());

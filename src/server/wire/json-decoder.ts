@@ -13,7 +13,7 @@ import { field_behavior, FieldBehavior } from "../../../gen/google/api/field_beh
 import { json as jsonOption } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { inspectJson, type JsonKind, jsonKindOf, setJson, setJsonElements } from "../../service/call/exact-json.ts";
+import { inspectJson, type JsonKind, getJsonKind, setJson, setJsonElements } from "../../service/call/exact-json.ts";
 import {
   compileProtoScalar,
   compileScalar,
@@ -68,7 +68,9 @@ export function compileBody(fields: readonly DescField[], dialect: JsonDialect =
     lists: new Map(
       fields
         .filter(isList)
-        .flatMap((field) => namesOf(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const)),
+        .flatMap((field) =>
+          listNames(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const),
+        ),
     ),
   };
 }
@@ -89,12 +91,12 @@ function isList(field: DescField): boolean {
 }
 
 /** ProtoJSON takes a field by either of its names. */
-function namesOf(field: DescField, dialect: JsonDialect): readonly string[] {
+function listNames(field: DescField, dialect: JsonDialect): readonly string[] {
   return dialect === "rest" || field.jsonName === field.name ? [field.name] : [field.jsonName, field.name];
 }
 
 function compileList(field: DescField, name: string, dialect: JsonDialect): ListReader {
-  const kind = jsonKindOf(field);
+  const kind = getJsonKind(field);
   const read = kind ? undefined : compileValue(field, dialect);
   const act = (from: number, read: (reading: Reading) => void): boolean =>
     guarded((reading) => {
@@ -128,7 +130,7 @@ function compileFields(fields: readonly DescField[], dialect: JsonDialect): Read
   const readers = new Map(
     fields.flatMap((field) => {
       const read = compileField(field, dialect);
-      return namesOf(field, dialect).map((name) => [name, read] as const);
+      return listNames(field, dialect).map((name) => [name, read] as const);
     }),
   );
   // In protobuf a scalar that is missing is empty, and a message's absence is looked for on both of its forms alike.
@@ -148,7 +150,7 @@ function compileFields(fields: readonly DescField[], dialect: JsonDialect): Read
     }
     for (const field of required) {
       const given = Object.hasOwn(json, field.name) ? json[field.name] : undefined;
-      const isMissing = given === undefined || (given === null && jsonKindOf(field) !== "value");
+      const isMissing = given === undefined || (given === null && getJsonKind(field) !== "value");
       if (isMissing) throw new Misfit("is required").within(field.name);
     }
   };
@@ -161,7 +163,7 @@ export function isRequired(field: DescField): boolean {
 
 /** `null` is absence, but for a field of any JSON, where it is a value. */
 function compileField(field: DescField, dialect: JsonDialect): ReadField {
-  const kind = jsonKindOf(field);
+  const kind = getJsonKind(field);
   const name = field.localName;
   const readJson = kind && compileJson(name, kind);
   if (kind === "value") return readJson!;
@@ -200,14 +202,14 @@ function compileValue(field: DescField, dialect: JsonDialect): ReadValue {
   const isRest = dialect === "rest";
   switch (field.fieldKind) {
     case "scalar":
-      return options.acceptNumber ? numberOrText : compileScalarOf(field.scalar, dialect);
+      return options.acceptNumber ? numberOrText : compileDialectScalar(field.scalar, dialect);
     case "message":
       if (!options.bareList) return compileMessage(field.message, dialect);
       return isRest ? compileBareList(field.message, dialect) : compileWrappedList(field.message);
     case "list":
       if (options.orderedObject && isRest) return compileOrderedObject(field);
       return field.listKind === "message"
-        ? listOf(compileMessage(field.message, dialect))
+        ? compileListReader(compileMessage(field.message, dialect))
         : compileScalarList(field, dialect);
     case "enum":
     case "map":
@@ -215,7 +217,7 @@ function compileValue(field: DescField, dialect: JsonDialect): ReadValue {
   }
 }
 
-function compileScalarOf(type: ScalarType, dialect: JsonDialect): ReadValue {
+function compileDialectScalar(type: ScalarType, dialect: JsonDialect): ReadValue {
   return dialect === "rest" ? compileScalar(type) : compileProtoScalar(type);
 }
 
@@ -278,10 +280,12 @@ function compileOrderedObject(field: DescField): ReadValue {
 function compileScalarList(field: DescField & { fieldKind: "list" }, dialect: JsonDialect): ReadValue {
   assert(field.listKind === "scalar", `no request holds a list of enums: ${String(field)}`);
   const isFloating = field.scalar === ScalarType.FLOAT || field.scalar === ScalarType.DOUBLE;
-  return isFloating ? compileNumberList(field.scalar, dialect) : listOf(compileScalarOf(field.scalar, dialect));
+  return isFloating
+    ? compileNumberList(field.scalar, dialect)
+    : compileListReader(compileDialectScalar(field.scalar, dialect));
 }
 
-function listOf(read: ReadValue): ReadValue {
+function compileListReader(read: ReadValue): ReadValue {
   return (json, reading) => {
     if (!Array.isArray(json)) throw new Misfit("must be an array");
     const list: unknown[] = new Array(json.length);
@@ -297,7 +301,7 @@ function listOf(read: ReadValue): ReadValue {
 
 /** Embeddings are most of what an ingest carries: the parsed array itself becomes the field, after one look. */
 function compileNumberList(type: ScalarType, dialect: JsonDialect): ReadValue {
-  const read = compileScalarOf(type, dialect);
+  const read = compileDialectScalar(type, dialect);
   const max = type === ScalarType.FLOAT ? floatMax : Number.MAX_VALUE;
   return (json, reading) => {
     if (!Array.isArray(json)) throw new Misfit("must be an array");

@@ -8,7 +8,7 @@ import { type DescField, type Message, ScalarType } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { rawNumberOf } from "../../service/call/exact-json.ts";
+import { getRawNumber } from "../../service/call/exact-json.ts";
 
 /** What a reading of parsed JSON found out beside the message. */
 export interface Reading {
@@ -43,7 +43,7 @@ export function printableName(name: string): string {
 }
 
 export function isObject(json: unknown): json is Record<string, unknown> {
-  return typeof json === "object" && json !== null && !Array.isArray(json) && rawNumberOf(json) === undefined;
+  return typeof json === "object" && json !== null && !Array.isArray(json) && getRawNumber(json) === undefined;
 }
 
 /** The largest number of 32 bits. */
@@ -83,7 +83,7 @@ export function numberOrText(json: unknown, reading: Reading): string {
     if (!Number.isSafeInteger(json)) reading.isInexact = true;
     return String(json);
   }
-  return rawNumberOf(json) ?? text(json);
+  return getRawNumber(json) ?? text(json);
 }
 
 function truth(json: unknown): boolean {
@@ -93,7 +93,7 @@ function truth(json: unknown): boolean {
 
 function finite(max: number): ReadValue {
   return (json) => {
-    const value = typeof json === "number" ? json : Number(rawNumberOf(json) ?? Number.NaN);
+    const value = typeof json === "number" ? json : Number(getRawNumber(json) ?? Number.NaN);
     if (!(Math.abs(value) <= max)) throw new Misfit("must be a number in range");
     return value;
   };
@@ -114,10 +114,10 @@ function integer(min: number, max: number): ReadValue {
 function bigInteger(json: unknown, reading: Reading): bigint {
   if (Number.isSafeInteger(json)) return BigInt(json as number);
   reading.isInexact = true;
-  return int64Of(Number.isInteger(json) ? String(BigInt(json as number)) : (rawNumberOf(json) ?? ""));
+  return parseInt64(Number.isInteger(json) ? String(BigInt(json as number)) : (getRawNumber(json) ?? ""));
 }
 
-function int64Of(digits: string): bigint {
+function parseInt64(digits: string): bigint {
   const value = /^-?\d{1,19}$/.test(digits) ? BigInt(digits) : undefined;
   if (value === undefined || BigInt.asIntN(64, value) !== value) throw new Misfit("must be an integer of 64 bits");
   return value;
@@ -140,7 +140,7 @@ export function compileProtoScalar(type: ScalarType): ReadValue {
         read(typeof json === "string" && /^-?\d{1,10}$/.test(json) ? Number(json) : json, reading);
     }
     case ScalarType.INT64:
-      return (json, reading) => (typeof json === "string" ? int64Of(json) : bigInteger(json, reading));
+      return (json, reading) => (typeof json === "string" ? parseInt64(json) : bigInteger(json, reading));
     default:
       return compileScalar(type);
   }
@@ -188,7 +188,7 @@ function compileParameterText(type: ScalarType): (value: string) => unknown {
     case ScalarType.BOOL:
       return (value) => truth(value === "true" || (value === "false" ? false : value));
     case ScalarType.INT64:
-      return int64Of;
+      return parseInt64;
     case ScalarType.INT32:
     case ScalarType.UINT32: {
       const read = compileScalar(type);

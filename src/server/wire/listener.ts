@@ -243,16 +243,16 @@ class PortListener implements Listener {
     }
     this.#undecided.add(socket);
     const cancel = this.#options.world.after(this.#times.preambleTimeoutMs, () => socket.destroy());
-    const forget = (): void => {
+    const stopWaiting = (): void => {
       cancel();
       this.#undecided.delete(socket);
       socket.off("readable", look);
-      socket.off("end", abandon);
-      socket.off("error", abandon);
-      socket.off("close", forget);
+      socket.off("end", destroySocket);
+      socket.off("error", destroySocket);
+      socket.off("close", stopWaiting);
     };
     // Without a listener a reset would be an uncaught error; the owner-to-be brings its own.
-    const abandon = (): void => void socket.destroy();
+    const destroySocket = (): void => void socket.destroy();
     let seen: Buffer = Buffer.alloc(0);
     const look = (): void => {
       const chunk = socket.read() as Buffer | null;
@@ -261,15 +261,15 @@ class PortListener implements Listener {
       const compared = Math.min(seen.length, preface.length);
       const isHttp2 = seen.compare(preface, 0, compared, 0, compared) === 0;
       if (isHttp2 && seen.length < preface.length) return;
-      forget();
+      stopWaiting();
       socket.unshift(seen);
       if (isHttp2) this.#openSession(socket);
       else this.#serveHttp1.call(this.#http1, socket);
     };
     socket.on("readable", look);
-    socket.on("end", abandon);
-    socket.on("error", abandon);
-    socket.on("close", forget);
+    socket.on("end", destroySocket);
+    socket.on("error", destroySocket);
+    socket.on("close", stopWaiting);
   }
 
   /** Gives a connection to the HTTP/2 server, which makes its session at once. */

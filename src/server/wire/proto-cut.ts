@@ -28,7 +28,9 @@ export function cutMessage(type: DescMessage, bytes: Uint8Array): readonly numbe
     if (isTooMuch)
       throw invalid("one element of the body holds more values than can be taken in one: send it in parts");
     if (count > limits.listElementsMax)
-      throw invalid(`${nameOf(type, number!)} has more elements than any request takes (${limits.listElementsMax})`);
+      throw invalid(
+        `${findFieldName(type, number!)} has more elements than any request takes (${limits.listElementsMax})`,
+      );
     pieceWork += reader.work;
     bodyWork += reader.work;
     if (bodyWork > limits.bodyWorkMax)
@@ -47,8 +49,8 @@ export function malformed(type: DescMessage): ServiceError {
   return invalid(`the body is no ${type.typeName} in the protobuf binary form`);
 }
 
-function nameOf(type: DescMessage, number: number): string {
-  return fieldsOf(type).get(number)?.name ?? "an unknown field";
+function findFieldName(type: DescMessage, number: number): string {
+  return getFields(type).get(number)?.name ?? "an unknown field";
 }
 
 const varint = 0;
@@ -82,7 +84,7 @@ class Reader {
     this.work += fieldWork;
     if (levels === 0 || this.work > limits.elementWorkMax) return undefined;
     const number = tag >>> 3;
-    const field = fieldsOf(type).get(number);
+    const field = getFields(type).get(number);
     const wire = tag & 7;
     if (field !== undefined && !fits(field, wire)) return undefined;
     if (wire !== delimited) return this.#pass(wire) && this.at <= end ? number : undefined;
@@ -147,7 +149,7 @@ class Reader {
 
 const fieldsByNumber = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();
 
-function fieldsOf(type: DescMessage): ReadonlyMap<number, DescField> {
+function getFields(type: DescMessage): ReadonlyMap<number, DescField> {
   let fields = fieldsByNumber.get(type);
   if (fields === undefined)
     fieldsByNumber.set(type, (fields = new Map(type.fields.map((field) => [field.number, field]))));
@@ -161,10 +163,10 @@ function fits(field: DescField, wire: number): boolean {
     field.fieldKind === "enum" || (field.fieldKind === "list" && field.listKind === "enum")
       ? ScalarType.INT32
       : field.scalar!;
-  return wire === wireOf(scalar) || (wire === delimited && isPackable(field));
+  return wire === getWireType(scalar) || (wire === delimited && isPackable(field));
 }
 
-function wireOf(scalar: ScalarType): number {
+function getWireType(scalar: ScalarType): number {
   switch (scalar) {
     case ScalarType.STRING:
     case ScalarType.BYTES:

@@ -27,14 +27,14 @@ export const callHeaderNames = {
   internal: "service-internal",
 } as const satisfies Record<keyof CallHeaders, string>;
 
-/** Reads the service's own headers through `valueOf`, which gives a header by its lower-case name. */
-export function callHeadersOf(valueOf: (name: string) => string | undefined): CallHeaders {
+/** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
+export function readCallHeaders(getHeader: (name: string) => string | undefined): CallHeaders {
   return {
-    branch: valueOf(callHeaderNames.branch),
-    minTxid: valueOf(callHeaderNames.minTxid),
-    consistency: valueOf(callHeaderNames.consistency),
-    durability: valueOf(callHeaderNames.durability),
-    internal: valueOf(callHeaderNames.internal),
+    branch: getHeader(callHeaderNames.branch),
+    minTxid: getHeader(callHeaderNames.minTxid),
+    consistency: getHeader(callHeaderNames.consistency),
+    durability: getHeader(callHeaderNames.durability),
+    internal: getHeader(callHeaderNames.internal),
   };
 }
 

@@ -15,13 +15,13 @@ export function present<Fields extends object>(
 }
 
 /** The embedding of a message field; what it may hold is checked by the model. */
-export function embeddingOf(vector: Vector | undefined): Float32Array | undefined {
+export function toEmbedding(vector: Vector | undefined): Float32Array | undefined {
   return vector && Float32Array.from(vector.values);
 }
 
 /** The embedding of a message field that must be there; refuses one that no space could hold. */
 export function requiredVector(field: string, vector: Vector | undefined): Float32Array {
-  const embedding = embeddingOf(vector) ?? new Float32Array(0);
+  const embedding = toEmbedding(vector) ?? new Float32Array(0);
   checkEmbedding(field, embedding);
   return embedding;
 }

@@ -26,7 +26,7 @@ import { publicServices } from "./methods.ts";
 export type JsonKind = "value" | "object" | "objects" | "arrays" | "values";
 
 /** Which kind of JSON a field holds; undefined when it is a field of another type. */
-export function jsonKindOf(field: DescField): JsonKind | undefined {
+export function getJsonKind(field: DescField): JsonKind | undefined {
   const isList = field.fieldKind === "list";
   switch (field.message?.typeName) {
     case "google.protobuf.Value":
@@ -87,7 +87,7 @@ export function setJsonElements(message: Message, field: string, elements: reado
 
 function carry(message: Message, field: string, value: ExactField): void {
   const exact = message as ExactMessage;
-  const slot = slotOf(message.$typeName, field);
+  const slot = getSlot(message.$typeName, field);
   let texts = exact[textsKey];
   if (texts === undefined) {
     texts = {};
@@ -108,7 +108,7 @@ export function jsonText(message: Message, field: string): string | undefined {
   const exact = message as ExactMessage;
   const carried = exact[textsKey]?.[field];
   if (carried !== undefined) return carried.text;
-  const json = jsonOf(exact, field);
+  const json = readJsonField(exact, field);
   return json === undefined ? undefined : JSON.stringify(json);
 }
 
@@ -121,7 +121,7 @@ export function jsonElements(message: Message, field: string): readonly string[]
   const carried = exact[textsKey]?.[field];
   if (carried?.elements !== undefined) return carried.elements;
   if (carried === undefined)
-    return ((jsonOf(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
+    return ((readJsonField(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
   const plain: unknown = JSON.parse(carried.text);
   const elements = (
     inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)
@@ -129,18 +129,18 @@ export function jsonElements(message: Message, field: string): readonly string[]
   return elements.map((element) => JSON.stringify(element));
 }
 
-function jsonOf(exact: ExactMessage, field: string): JsonValue | undefined {
-  const { kind, name } = slotOf(exact.$typeName, field);
+function readJsonField(exact: ExactMessage, field: string): JsonValue | undefined {
+  const { kind, name } = getSlot(exact.$typeName, field);
   const local = exact[field];
   if (local === undefined) return undefined;
-  const json = jsonOfLocal(kind, local, name);
+  const json = convertLocal(kind, local, name);
   if (inspectJson(json, limits.jsonDepthMax) === "too_deep") throw tooDeep(name);
   return json;
 }
 
 /** Keeps the message's own fields of any JSON as their texts from now on. @throws ServiceError as `jsonText` does. */
 export function keepTexts(message: Message): void {
-  for (const { localName } of slotsOf(message.$typeName).values()) {
+  for (const { localName } of getSlots(message.$typeName).values()) {
     const text = jsonText(message, localName);
     if (text !== undefined) setJson(message, localName, text);
   }
@@ -150,15 +150,15 @@ export function keepTexts(message: Message): void {
 export interface CarriedJson {
   readonly text: string;
   /** Makes the proto form, which is otherwise made when somebody reads the field. */
-  settle(): void;
+  prepare(): void;
 }
 
 /** The fields of any JSON that are carried as texts by the message, and by the messages that it holds. */
 export function* carriedJson(message: Message): Generator<CarriedJson> {
   const exact = message as ExactMessage;
-  for (const { localName } of slotsOf(message.$typeName).values()) {
+  for (const { localName } of getSlots(message.$typeName).values()) {
     const carried = exact[textsKey]?.[localName];
-    if (carried !== undefined) yield { text: carried.text, settle: () => void exact[localName] };
+    if (carried !== undefined) yield { text: carried.text, prepare: () => void exact[localName] };
   }
   for (const name of Object.keys(exact)) {
     if (exact[textsKey]?.[name] !== undefined) continue;
@@ -166,7 +166,7 @@ export function* carriedJson(message: Message): Generator<CarriedJson> {
     for (const held of Array.isArray(value) ? (value as unknown[]) : [value]) {
       if (typeof held !== "object" || held === null || !("$typeName" in held)) break;
       // Those of google.protobuf hold JSON and carry none.
-      if (slotsOf((held as Message).$typeName) !== noSlots) yield* carriedJson(held as Message);
+      if (getSlots((held as Message).$typeName) !== noSlots) yield* carriedJson(held as Message);
     }
   }
 }
@@ -217,7 +217,7 @@ const sourceJson = JSON as unknown as {
 };
 
 /** The digits of a number that parseExact could not give as a double; undefined for every other value. */
-export function rawNumberOf(value: unknown): string | undefined {
+export function getRawNumber(value: unknown): string | undefined {
   return sourceJson.isRawJSON(value) ? value.rawJSON : undefined;
 }
 
@@ -245,14 +245,14 @@ const slots = new Map<string, ReadonlyMap<string, JsonSlot>>();
 
 const noSlots: ReadonlyMap<string, JsonSlot> = new Map();
 
-function slotsOf(typeName: string): ReadonlyMap<string, JsonSlot> {
+function getSlots(typeName: string): ReadonlyMap<string, JsonSlot> {
   if (slots.size === 0)
     for (const service of publicServices) for (const method of service.methods) addTypes(method.input, method.output);
   return slots.get(typeName) ?? noSlots;
 }
 
-function slotOf(typeName: string, field: string): JsonSlot {
-  const slot = slotsOf(typeName).get(field);
+function getSlot(typeName: string, field: string): JsonSlot {
+  const slot = getSlots(typeName).get(field);
   assert(slot !== undefined, `${typeName} has no field of any JSON named ${field}`);
   return slot;
 }
@@ -263,7 +263,7 @@ function addTypes(...types: readonly DescMessage[]): void {
     const own = new Map<string, JsonSlot>();
     slots.set(type.typeName, own);
     for (const field of type.fields) {
-      const kind = jsonKindOf(field);
+      const kind = getJsonKind(field);
       if (kind !== undefined) own.set(field.localName, makeSlot(field, kind));
       else if (field.message) addTypes(field.message);
     }
@@ -281,7 +281,7 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
       configurable: true,
       get(this: ExactMessage): unknown {
         const carried = this[textsKey]![localName]!;
-        carried.local ??= localOfText(kind, carried.text);
+        carried.local ??= parseLocal(kind, carried.text);
         return carried.local;
       },
       set(this: ExactMessage, value: unknown): void {
@@ -292,7 +292,7 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
   };
 }
 
-function localOfText(kind: JsonKind, text: string): unknown {
+function parseLocal(kind: JsonKind, text: string): unknown {
   // Asking for every value takes ten times as long, and most texts have nothing that would have to change.
   const isPresentable = text.isWellFormed() && !/\\u[dD]|[eE]\+?\d{3}|\d{300}/.test(text);
   const json = (
@@ -320,14 +320,14 @@ function presentable(value: unknown): unknown {
   return value;
 }
 
-function jsonOfLocal(kind: JsonKind, local: unknown, name: string): JsonValue {
+function convertLocal(kind: JsonKind, local: unknown, name: string): JsonValue {
   switch (kind) {
     case "value":
-      return jsonOfValue(local as Value, name);
+      return convertValue(local as Value, name);
     case "values":
-      return (local as Value[]).map((item) => jsonOfValue(item, name));
+      return (local as Value[]).map((item) => convertValue(item, name));
     case "arrays":
-      return (local as ListValue[]).map((item) => item.values.map((element) => jsonOfValue(element, name)));
+      return (local as ListValue[]).map((item) => item.values.map((element) => convertValue(element, name)));
     case "object":
     case "objects":
       assertFinite(local, name);
@@ -343,15 +343,17 @@ function assertFinite(json: unknown, name: string): void {
 const notFinite = (name: string): string => `${name} holds a number that JSON has no form for: NaN or an infinity`;
 
 /** Recurses as deep as the message did when it was decoded, which the decoder bounds. */
-function jsonOfValue({ kind }: Value, name: string): JsonValue {
+function convertValue({ kind }: Value, name: string): JsonValue {
   switch (kind.case) {
     case "numberValue":
       if (!Number.isFinite(kind.value)) throw invalid(notFinite(name));
       return kind.value;
     case "listValue":
-      return kind.value.values.map((item) => jsonOfValue(item, name));
+      return kind.value.values.map((item) => convertValue(item, name));
     case "structValue": {
-      const entries = Object.entries(kind.value.fields).map(([key, value]) => [key, jsonOfValue(value, name)] as const);
+      const entries = Object.entries(kind.value.fields).map(
+        ([key, value]) => [key, convertValue(value, name)] as const,
+      );
       // fromEntries defines, so that a key named __proto__ is a key like any other.
       return Object.fromEntries(entries);
     }

@@ -51,11 +51,11 @@ export const publicServices: readonly DescService[] = [ControlService, MemorySer
 export const endpoints: readonly Endpoint[] = publicServices.flatMap((service) =>
   service.methods.map((method) => {
     assert(method.methodKind === "unary", `${method.name} is not unary`);
-    return endpointOf(method as DescMethodUnary);
+    return buildEndpoint(method as DescMethodUnary);
   }),
 );
 
-const paths = endpoints.map((endpoint) => `${endpoint.httpMethod} ${shapeOf(endpoint.segments)}`);
+const paths = endpoints.map((endpoint) => `${endpoint.httpMethod} ${formatShape(endpoint.segments)}`);
 assert(new Set(paths).size === paths.length, "two methods share a path");
 
 /** The scopes as clients and tokens write them, least first; each includes the ones before. */
@@ -72,17 +72,17 @@ export function pathTemplate(segments: readonly PathSegment[]): string {
     .join("");
 }
 
-function shapeOf(segments: readonly PathSegment[]): string {
+function formatShape(segments: readonly PathSegment[]): string {
   return segments.map((segment) => `/${segment.kind === "literal" ? segment.text : "{}"}`).join("");
 }
 
-function endpointOf(method: DescMethodUnary): Endpoint {
+function buildEndpoint(method: DescMethodUnary): Endpoint {
   const name = `${method.parent.name}.${method.name}`;
   const methodRule = getOption(method, rule);
   assert(methodRule.status >= 200 && methodRule.credential !== Credential.UNSPECIFIED, `${name} has no rule`);
   const httpRule = getOption(method, http);
-  const { httpMethod, path } = routeOf(name, httpRule);
-  const segments = segmentsOf(method, path);
+  const { httpMethod, path } = readRoute(name, httpRule);
+  const segments = parseSegments(method, path);
   const bodyField = httpRule.body === "" ? undefined : httpRule.body;
   const inPath = new Set(segments.flatMap((segment) => (segment.kind === "field" ? [segment.field] : [])));
   const rest = method.input.fields.filter((field) => !inPath.has(field));
@@ -96,7 +96,7 @@ function endpointOf(method: DescMethodUnary): Endpoint {
     method,
     httpMethod,
     segments,
-    hostSegments: hostSegmentsOf(segments),
+    hostSegments: toHostSegments(segments),
     bodyField,
     bodyFields,
     queryFields: rest.filter((field) => !bodyFields.includes(field)),
@@ -109,14 +109,14 @@ function inBody(field: DescField, bodyField: string | undefined): boolean {
   return field.name === bodyField;
 }
 
-function routeOf(name: string, httpRule: HttpRule): { readonly httpMethod: HttpMethod; readonly path: string } {
+function readRoute(name: string, httpRule: HttpRule): { readonly httpMethod: HttpMethod; readonly path: string } {
   const { pattern } = httpRule;
   assert(pattern.case !== undefined && pattern.case !== "custom", `${name} has no route`);
   return { httpMethod: pattern.case.toUpperCase() as HttpMethod, path: pattern.value };
 }
 
 /** Reads a template of literal segments and `{field}`s, the only form that our files use of google.api.http's. */
-function segmentsOf(method: DescMethodUnary, path: string): PathSegment[] {
+function parseSegments(method: DescMethodUnary, path: string): PathSegment[] {
   assert(path.startsWith("/"), `the path of ${method.name} does not start with /`);
   return path
     .slice(1)
@@ -130,7 +130,7 @@ function segmentsOf(method: DescMethodUnary, path: string): PathSegment[] {
     });
 }
 
-function hostSegmentsOf(segments: readonly PathSegment[]): readonly PathSegment[] | undefined {
+function toHostSegments(segments: readonly PathSegment[]): readonly PathSegment[] | undefined {
   const [version, place, database, ...rest] = segments;
   const isBelowDatabase =
     place?.kind === "literal" && place.text === "db" && database?.kind === "field" && database.field.name === "db";

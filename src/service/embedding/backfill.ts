@@ -58,7 +58,7 @@ export interface BackfillOptions {
 /** How a pass over a database ended. */
 type Pass = "complete" | "given up" | "later";
 
-function keyOf({ target }: Place): string {
+function buildKey({ target }: Place): string {
   return `${target.uuid}@${target.branch}`;
 }
 
@@ -79,14 +79,14 @@ export class Backfill {
 
   /** The database is in use: it is gone through, unless it was a while ago. */
   note(place: Place): void {
-    const key = keyOf(place);
+    const key = buildKey(place);
     const completeMs = this.#complete.get(key) ?? -Infinity;
     if (this.#options.world.monotonicMs() - completeMs >= limits.backfillAgainMs) this.#wait(key, place);
   }
 
   /** A vector of the database is missing. */
   missed(place: Place): void {
-    const key = keyOf(place);
+    const key = buildKey(place);
     this.#complete.delete(key);
     this.#wait(key, place);
   }

@@ -8,7 +8,7 @@
  * writes it takes their runs in turn, each finds done what the other has done, and a coupon completes once. Must not
  * know: wires, messages.
  */
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
@@ -101,8 +101,8 @@ export class Eraser {
   }
 
   /** The coupon needs nobody any more. */
-  letGo(coupon: ErasureName): void {
-    this.#queue.letGo(coupon);
+  removeCoupon(coupon: ErasureName): void {
+    this.#queue.removeCoupon(coupon);
   }
 
   /** The database's branches have changed: its coupons are looked at soon. */
@@ -114,7 +114,7 @@ export class Eraser {
       this.#tick();
     } else if (this.#parts.cluster) {
       // Another node may look after them, and does not hear of this.
-      void this.#takeUpOf(uuid);
+      void this.#takeUpDatabase(uuid);
     }
   }
 
@@ -143,19 +143,19 @@ export class Eraser {
     } catch (error) {
       this.#searchPauseMs = limits.erasureLookAgainMs;
       log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", {
-        code: codeOf(error),
+        code: getErrorCode(error),
       });
     }
   }
 
   /** Looks for the coupons of a database that was woken, whosever it is. */
-  async #takeUpOf(uuid: string): Promise<void> {
+  async #takeUpDatabase(uuid: string): Promise<void> {
     try {
       await this.#find({ uuid });
     } catch (error) {
       this.#parts.log.warn("unfinished erasures of a database that has changed could not be looked for", {
         uuid,
-        code: codeOf(error),
+        code: getErrorCode(error),
       });
     }
     if (this.#queue.get(uuid)) this.wake(uuid);
@@ -189,7 +189,7 @@ export class Eraser {
         .catch((error: unknown) => {
           // What it was woken for has not been looked at.
           database.woken ||= woken;
-          log.warn("erasures of a database could not be carried on; tried again", { uuid, code: codeOf(error) });
+          log.warn("erasures of a database could not be carried on; tried again", { uuid, code: getErrorCode(error) });
         })
         .finally(() => {
           this.#looks.delete(look);
@@ -210,7 +210,7 @@ export class Eraser {
         .map((coupon) => this.#permits.run(() => this.#setRight(coupon))),
     );
     for (const coupon of [...database.coupons.values()])
-      if (coupon.status === "begun" && this.#queue.waitOf(coupon) === 0) await this.#carryOutLate(coupon);
+      if (coupon.status === "begun" && this.#queue.computeWait(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
     const due = [...database.coupons.values()]
       .filter((coupon) => this.#queue.isDue(coupon))
@@ -233,7 +233,9 @@ export class Eraser {
     if (asked.length === 0) return this.#queue.lookNext(database, new Set(), undefined);
     const value = await this.#expunge(uuid, asked, database);
     const clean = new Set(value.clean);
-    await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#results.settle(coupon, value, clean))));
+    await Promise.all(
+      coupons.map((coupon) => this.#permits.run(() => this.#results.recordFindings(coupon, value, clean))),
+    );
     if (cluster) await this.#tellOthers(uuid, value, database, cluster);
     this.#queue.lookNext(database, new Set(asked.map(({ id }) => id)), value);
   }
@@ -287,7 +289,7 @@ export class Eraser {
       this.#parts.log.warn("an erasure that was begun could not be carried out; tried again", {
         uuid: coupon.uuid,
         erasure: coupon.id,
-        code: codeOf(error),
+        code: getErrorCode(error),
       });
     }
   }
@@ -306,7 +308,7 @@ export class Eraser {
   async #readably(held: ErasureCoupon, read: () => Promise<ErasureCoupon | undefined>): Promise<void> {
     try {
       const coupon = await read();
-      if (!coupon || coupon.status === "completed") this.letGo(held);
+      if (!coupon || coupon.status === "completed") this.removeCoupon(held);
       else this.hold(coupon);
     } catch (error) {
       if (!isUnreadable(error)) throw error;
@@ -314,7 +316,7 @@ export class Eraser {
         uuid: held.uuid,
         erasure: held.id,
       });
-      this.letGo(held);
+      this.removeCoupon(held);
     }
   }
 }

@@ -76,14 +76,14 @@ export class ErasureQueue {
       coupon.id,
       coupon.status === "begun" || this.isDue(coupon) ? coupon : { ...coupon, traces: undefined },
     );
-    database.nextLookMs = Math.min(database.nextLookMs, this.#world.monotonicMs() + this.waitOf(coupon));
+    database.nextLookMs = Math.min(database.nextLookMs, this.#world.monotonicMs() + this.computeWait(coupon));
   }
 
   /**
    * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. What is later
    * than the longest wait is looked at for nothing before: the clock may have been set right meanwhile.
    */
-  waitOf(coupon: ErasureCoupon): number {
+  computeWait(coupon: ErasureCoupon): number {
     if (this.isOfFuture(coupon)) return 0;
     return Math.min(Math.max(0, this.#dueAtMs(coupon) - this.#world.time.sureMs()), limits.erasureWaitMsMax);
   }
@@ -106,7 +106,7 @@ export class ErasureQueue {
   }
 
   /** The coupon needs nobody any more. */
-  letGo({ uuid, id }: ErasureName): void {
+  removeCoupon({ uuid, id }: ErasureName): void {
     const database = this.#databases.get(uuid);
     database?.coupons.delete(id);
     this.#askedHere.delete(id);
@@ -137,11 +137,11 @@ export class ErasureQueue {
   lookNext(database: UnfinishedDatabase, asked: ReadonlySet<string>, expunged: Expunged | undefined): void {
     if (database.woken) return;
     const waits = [...database.coupons.values()].map((coupon) => {
-      if (coupon.status === "begun") return this.waitOf(coupon) || limits.erasureLookAgainMs;
+      if (coupon.status === "begun") return this.computeWait(coupon) || limits.erasureLookAgainMs;
       if (expunged?.mayChangeSoon && asked.has(coupon.id))
         return Math.min(Math.max(this.#gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
       // One that came meanwhile is looked at as soon as it is due.
-      if (!this.isDue(coupon) || !asked.has(coupon.id)) return this.waitOf(coupon);
+      if (!this.isDue(coupon) || !asked.has(coupon.id)) return this.computeWait(coupon);
       // Whatever frees it tells of itself, or is another coupon's time.
       return limits.erasureBlockedLookMs;
     });

@@ -15,7 +15,7 @@ import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { CopiesFound, Expunged } from "../../engine/api/protocol.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import { receiptPayload, type ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
-import { profileOfDatabaseName } from "../../format/core/names.ts";
+import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import type { ErasureQueue } from "./erasure-queue.ts";
 
 /** What results are written with. */
@@ -38,7 +38,7 @@ export class ErasureResults {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async settle(
+  async recordFindings(
     coupon: ErasureCoupon,
     { blocked, reasons, waitingFor, evidence, copies }: Expunged,
     clean: ReadonlySet<string>,
@@ -63,7 +63,7 @@ export class ErasureResults {
       status: blockedBy ? "blocked" : "pending",
       ...found,
     }));
-    if (next.status === "completed") this.#queue.letGo(coupon);
+    if (next.status === "completed") this.#queue.removeCoupon(coupon);
     else this.#queue.hold(next);
   }
 
@@ -77,10 +77,10 @@ export class ErasureResults {
       completedAtMs,
       receipt,
     }));
-    this.#queue.letGo(coupon);
+    this.#queue.removeCoupon(coupon);
     // Another node was first, and has said so.
     if (completed.receipt !== receipt) return;
-    const place = profileOfDatabaseName(coupon.database);
+    const place = parseProfileDatabaseName(coupon.database);
     if (place)
       audit.record({
         ...place,
@@ -91,11 +91,11 @@ export class ErasureResults {
         count: coupon.memoryIds.length,
         identity: { kind: "internal" },
       });
-    await this.#forgetJournal(coupon);
+    await this.#deleteNotes(coupon);
   }
 
   /** What the databases noted so that a coupon which is asked for twice erases once is of no use any more. */
-  async #forgetJournal({ id, uuid, points }: ErasureCoupon): Promise<void> {
+  async #deleteNotes({ id, uuid, points }: ErasureCoupon): Promise<void> {
     const { engine, world } = this.#parts;
     for (const { branch } of points) {
       try {
@@ -118,7 +118,7 @@ export class ErasureResults {
     if (coupon.waitingFor === waitingFor) return;
     const next = await this.#parts.coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, waitingFor }));
     // When it is looked at next does not change by this.
-    if (next.status === "completed") this.#queue.letGo(coupon);
+    if (next.status === "completed") this.#queue.removeCoupon(coupon);
     else this.#queue.get(coupon.uuid)?.coupons.set(coupon.id, next);
   }
 }

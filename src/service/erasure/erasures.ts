@@ -95,15 +95,15 @@ export class Erasures {
   async #sameElsewhere({ uuid, branch }: Target, erase: ErasureTarget): Promise<ErasureCoupon | undefined> {
     const { cluster, coupons } = this.#parts;
     if (!cluster) return undefined;
-    const asked = keyOf({ uuid, branch }, erase);
+    const asked = buildKey({ uuid, branch }, erase);
     let found: ErasureCoupon | undefined;
     for await (const one of coupons.unfinished({ uuid }))
-      if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
+      if (one.status !== "begun" && buildKey(one, one.target) === asked) found = one;
     return found;
   }
 
   #once(target: Target, erase: ErasureTarget, act: () => Promise<Requested>): Promise<Requested> {
-    const key = keyOf(target, erase);
+    const key = buildKey(target, erase);
     const running = this.#underWay.get(key);
     if (running) return running;
     const outcome = act().finally(() => this.#underWay.delete(key));
@@ -132,8 +132,8 @@ export class Erasures {
   }
 
   #sameAs({ uuid, branch }: Target, erase: ErasureTarget): ErasureCoupon | undefined {
-    const asked = keyOf({ uuid, branch }, erase);
-    return this.#eraser.unfinished(uuid).findLast((one) => keyOf(one, one.target) === asked);
+    const asked = buildKey({ uuid, branch }, erase);
+    return this.#eraser.unfinished(uuid).findLast((one) => buildKey(one, one.target) === asked);
   }
 
   async #coupon({ uuid, id }: Pick<ErasureCoupon, "uuid" | "id">): Promise<ErasureCoupon> {
@@ -202,7 +202,7 @@ export class Erasures {
 
   async #discard(coupon: ErasureCoupon): Promise<void> {
     await this.#parts.coupons.discard(coupon.uuid, coupon.id);
-    this.#eraser.letGo(coupon);
+    this.#eraser.removeCoupon(coupon);
   }
 
   /** Does what a request that died on its way was to do, unless somebody asks for just that now. */
@@ -219,6 +219,6 @@ export class Erasures {
   }
 }
 
-function keyOf({ uuid, branch }: Pick<Target, "uuid" | "branch">, erase: ErasureTarget): string {
+function buildKey({ uuid, branch }: Pick<Target, "uuid" | "branch">, erase: ErasureTarget): string {
   return JSON.stringify([uuid, branch, erase]);
 }

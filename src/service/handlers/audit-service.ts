@@ -6,7 +6,7 @@ import { limits } from "../../base/limits/limits.ts";
 import {
   auditOutcomes,
   auditTimeMs,
-  auditVersionOf,
+  pickAuditVersion,
   type AuditEvent,
   type AuditOutcome,
 } from "../../format/audit/audit-event.ts";
@@ -20,32 +20,32 @@ const defaultWindowMs = 86_400_000;
 const timeMsMax = 253_402_300_799_999;
 const actionPattern = /^[a-z_]{1,32}(?:\.[a-z_]{0,32})?$/;
 
-function timeOf(field: string, value: bigint | undefined): number | undefined {
+function parseTime(field: string, value: bigint | undefined): number | undefined {
   if (value === undefined) return undefined;
   if (value >= 0n && value <= BigInt(timeMsMax)) return Number(value);
   throw invalid(`${field} must be a time in Unix milliseconds, 0 to ${timeMsMax}`);
 }
 
-function outcomeOf(text: string | undefined): AuditOutcome | undefined {
+function parseOutcome(text: string | undefined): AuditOutcome | undefined {
   const outcome = auditOutcomes.find((known) => known === text);
   if (text !== undefined && outcome === undefined) throw invalid(`outcome must be ${auditOutcomes.join(", ")}`);
   return outcome;
 }
 
-function actionOf(text: string | undefined): string | undefined {
+function parseAction(text: string | undefined): string | undefined {
   if (text === undefined || actionPattern.test(text)) return text;
   throw invalid("action must be the name of an action, or the beginning of one that ends in a dot");
 }
 
-function limitOf(value: number = limits.auditPageDefault): number {
+function parseLimit(value: number = limits.auditPageDefault): number {
   if (value >= 1) return Math.min(value, limits.auditPageMax);
   throw invalid(`limit must be a whole number from 1; at most ${limits.auditPageMax} events are on a page`);
 }
 
-function messageOf(event: AuditEvent): MessageInitShape<typeof AuditEventSchema> {
+function toMessage(event: AuditEvent): MessageInitShape<typeof AuditEventSchema> {
   const { actor, egress, grant } = event;
   return {
-    v: auditVersionOf(event),
+    v: pickAuditVersion(event),
     id: event.id,
     ts: BigInt(auditTimeMs(event)),
     node: event.node,
@@ -87,24 +87,24 @@ export function auditHandlers({
   return {
     async readAudit(request) {
       const namespace = checkNamePart("namespace", request.ns);
-      const toMs = timeOf("to", request.to);
+      const toMs = parseTime("to", request.to);
       const { cursor, profile } = request;
       // A cursor stands within the window of the first page; the window's beginning must not move past it.
       const fromMs =
-        timeOf("from", request.from) ??
+        parseTime("from", request.from) ??
         (cursor === undefined ? Math.max(0, (toMs ?? world.nowMs()) - defaultWindowMs) : 0);
       const { events, nextCursor, complete } = await audit.read(namespace, {
         fromMs,
         toMs,
-        action: actionOf(request.action),
+        action: parseAction(request.action),
         profile: profile === undefined ? undefined : checkNamePart("profile", profile),
-        outcome: outcomeOf(request.outcome),
-        limit: limitOf(request.limit),
+        outcome: parseOutcome(request.outcome),
+        limit: parseLimit(request.limit),
         cursor,
       });
       const nodes = await names.of(events.map(({ node }) => node));
       return {
-        events: events.map(messageOf),
+        events: events.map(toMessage),
         complete,
         ...present({ nextCursor, nodes: Object.keys(nodes).length === 0 ? undefined : nodes }),
       };

@@ -12,7 +12,7 @@ import {
   checkNewDatabaseName,
   mainBranch,
   parseDatabaseSpec,
-  profileOfDatabaseName,
+  parseProfileDatabaseName,
 } from "../../format/core/names.ts";
 import { isUlid } from "../../format/core/ids.ts";
 import { auditHandlers } from "./audit-service.ts";
@@ -21,7 +21,7 @@ import { namespacePolicyHandlers } from "./policy-service.ts";
 import { checkJudged } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
-function infoOf({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
+function toInfo({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
   return { name, uuid, createdAt: BigInt(createdAtMs) };
 }
 
@@ -56,7 +56,9 @@ function tokenHandlers(
       const expiresIn = checkLifetime(request.expiresIn);
       // A profile's name is claimed here if need be: its agent holds the token before its first ingest, and the token
       // must say which database it is for. A plain database is created by its own call.
-      const record = await (profileOfDatabaseName(name) ? node.databases.ensure(name) : node.databases.require(name));
+      const record = await (parseProfileDatabaseName(name)
+        ? node.databases.ensure(name)
+        : node.databases.require(name));
       checkJudged(context, record);
       return { ...(await node.tokens.grant({ database: { name, uuid: record.uuid } }, scope, expiresIn)), expiresIn };
     },
@@ -64,7 +66,7 @@ function tokenHandlers(
       const namespace = checkNamePart("namespace", request.ns);
       const scope = checkScope(request.scope);
       const expiresIn = checkLifetime(request.expiresIn);
-      const deletions = await node.databases.deletionsOf(namespace);
+      const deletions = await node.databases.readDeletionNumber(namespace);
       return { ...(await node.tokens.grant({ namespace, deletions }, scope, expiresIn)), expiresIn };
     },
     async revokeDatabaseToken(request) {
@@ -87,17 +89,17 @@ function tokenHandlers(
 export function controlHandlers(node: NodeParts): ServiceHandlers<typeof ControlService> {
   return {
     async createDatabase(request) {
-      return infoOf(await node.databases.create(checkNewDatabaseName(request.name)));
+      return toInfo(await node.databases.create(checkNewDatabaseName(request.name)));
     },
     async listDatabases() {
-      return { databases: (await node.databases.list()).map(infoOf) };
+      return { databases: (await node.databases.list()).map(toInfo) };
     },
     async deleteDatabase(request, context) {
       const { name, branch } = parseDatabaseSpec(request.db);
       if (branch !== undefined) throw invalid("a database is deleted by its name alone, without @branch");
       const { uuid } = await node.databases.remove(name);
       // The tombstone is the deletion: it stands whatever becomes of the files, which nobody can reach any more.
-      await node.engine.drop({ uuid, branch: mainBranch }, engineOptions(context));
+      await node.engine.deleteTarget({ uuid, branch: mainBranch }, engineOptions(context));
       node.erasures.wake(uuid);
       return {};
     },

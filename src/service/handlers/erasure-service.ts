@@ -17,7 +17,7 @@ import { isErasureId } from "../../format/core/ids.ts";
 import { memoryTypes, type MemoryType } from "../../model/memory/memory-record.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
-import { policyOfProfile } from "./governance.ts";
+import { readProfilePolicy } from "./governance.ts";
 import { findProfileTarget, requireProfileTarget, type ProfileAddress } from "./targets.ts";
 import type { Requested } from "../erasure/erasures.ts";
 import type { NodeParts } from "./node-parts.ts";
@@ -25,7 +25,7 @@ import type { NodeParts } from "./node-parts.ts";
 type ErasureHandlers = Pick<ServiceHandlers<typeof MemoryService>, "createErasure" | "listErasures" | "getErasure">;
 
 /** The one target of the request. Throws invalid_request for none, for several and for half of one. */
-function targetOf({ memoryId, topicKey, type, sessionId, turns }: CreateErasureRequest): ErasureTarget {
+function parseTarget({ memoryId, topicKey, type, sessionId, turns }: CreateErasureRequest): ErasureTarget {
   const given = [memoryId, topicKey, sessionId].filter((one) => one !== undefined);
   if (given.length !== 1) throw invalid("give exactly one of memory_id, topic_key (with type) and session_id");
   if (type !== undefined && topicKey === undefined) throw invalid("type goes with topic_key only");
@@ -50,7 +50,7 @@ function targetMessage(target: ErasureTarget): MessageInitShape<typeof ErasureTa
 }
 
 /** The nodes that a receipt tells of, by their identities. */
-function nodesOf({ receipt }: ErasureCoupon): readonly string[] {
+function listNodes({ receipt }: ErasureCoupon): readonly string[] {
   if (!receipt) return [];
   const { local, unattested = [] } = receipt.payload.evidence;
   return [...local.map(({ node }) => node), ...unattested];
@@ -61,12 +61,12 @@ async function couponMessages(
   { names }: NodeParts,
   coupons: readonly ErasureCoupon[],
 ): Promise<MessageInitShape<typeof ErasureCouponSchema>[]> {
-  const known = await names.of(coupons.flatMap(nodesOf));
+  const known = await names.of(coupons.flatMap(listNodes));
   return coupons.map((coupon) => couponMessage(coupon, known));
 }
 
 /** The names of these nodes; undefined when none is known. */
-function namesOf(nodes: readonly string[], names: Readonly<Record<string, string>>): JsonObject | undefined {
+function pickNames(nodes: readonly string[], names: Readonly<Record<string, string>>): JsonObject | undefined {
   const known = nodes.flatMap((id) => (names[id] === undefined ? [] : [[id, names[id]] as const]));
   return known.length === 0 ? undefined : Object.fromEntries(known);
 }
@@ -88,7 +88,7 @@ function couponMessage(
       Object.entries(erasedTxids(coupon.points)).map(([branch, txid]) => [branch, BigInt(txid)]),
     ),
     ...present({
-      nodes: namesOf(nodesOf(coupon), names),
+      nodes: pickNames(listNodes(coupon), names),
       blockedBy: blockedBy && { checkpoints: [...blockedBy.checkpoints], branches: [...blockedBy.branches] },
       completedAt: completedAtMs === undefined ? undefined : BigInt(completedAtMs),
       receipt: receipt && { ...receipt, payload: receipt.payload as unknown as JsonObject },
@@ -125,7 +125,7 @@ async function request(
 }
 
 /** Forgets the memory by a tracked erasure, as the policy wants it. */
-export async function forgetTracked(
+export async function eraseTracked(
   node: NodeParts,
   context: Context,
   address: ProfileAddress & { readonly id: string },
@@ -139,7 +139,7 @@ export async function forgetTracked(
  * The uuid of the database whose coupons the caller may see: the one that has the name, or the deleted one that had it
  * last.
  */
-async function uuidOf(node: NodeParts, context: Context, address: ProfileAddress): Promise<string | undefined> {
+async function findUuid(node: NodeParts, context: Context, address: ProfileAddress): Promise<string | undefined> {
   const last = await node.databases.lastHolder(profileDatabaseName(address.ns, address.profile));
   const { identity } = context;
   const isForeign = identity.kind === "token" && identity.database !== undefined && identity.database.uuid !== last;
@@ -147,7 +147,7 @@ async function uuidOf(node: NodeParts, context: Context, address: ProfileAddress
 }
 
 /** The coupons' database: asked for its transaction id while it exists. */
-async function placeOf(
+async function findPlace(
   node: NodeParts,
   context: Context,
   address: ProfileAddress,
@@ -156,7 +156,7 @@ async function placeOf(
   const target = await findProfileTarget(node, context, address);
   if (!target) {
     seen(context, unborn);
-    return { uuid: await uuidOf(node, context, address), branch };
+    return { uuid: await findUuid(node, context, address), branch };
   }
   seen(context, await node.engine.read(target, "memory.held", { memoryIds: [] }, engineOptions(context)));
   return { uuid: target.uuid, branch };
@@ -165,18 +165,18 @@ async function placeOf(
 export function erasureHandlers(node: NodeParts): ErasureHandlers {
   return {
     async createErasure(message, context) {
-      const erase = targetOf(message);
-      const { value, txid } = await request(node, context, message, erase, await policyOfProfile(node, message));
+      const erase = parseTarget(message);
+      const { value, txid } = await request(node, context, message, erase, await readProfilePolicy(node, message));
       return { ...(await couponMessages(node, [value]))[0], erasureId: value.id, txid: BigInt(txid) };
     },
 
     async listErasures(message, context) {
-      const { uuid, branch } = await placeOf(node, context, message);
+      const { uuid, branch } = await findPlace(node, context, message);
       return { erasures: uuid === undefined ? [] : await couponMessages(node, await node.erasures.list(uuid, branch)) };
     },
 
     async getErasure(message, context) {
-      const { uuid, branch } = await placeOf(node, context, message);
+      const { uuid, branch } = await findPlace(node, context, message);
       if (uuid === undefined)
         throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
       // It becomes part of a key in object storage, which is no place for text that somebody thought of.

@@ -7,12 +7,12 @@
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
 import type { Retention } from "../../engine/api/protocol.ts";
-import { checkNamePart, profileOfDatabaseName } from "../../format/core/names.ts";
+import { checkNamePart, parseProfileDatabaseName } from "../../format/core/names.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "./node-parts.ts";
 
 /** What is enforced for a profile, whose names are checked here. */
-export function policyOfProfile(
+export function readProfilePolicy(
   node: NodeParts,
   { ns, profile }: { readonly ns: string; readonly profile: string },
 ): Promise<EffectivePolicy> {
@@ -24,8 +24,8 @@ function inMs(secs: number | undefined): number | undefined {
 }
 
 /** The retention of a database by its name; undefined for a plain one, and while its policy cannot be read. */
-export async function retentionOf(node: NodeParts, databaseName: string): Promise<Retention | undefined> {
-  const name = profileOfDatabaseName(databaseName);
+export async function readRetention(node: NodeParts, databaseName: string): Promise<Retention | undefined> {
+  const name = parseProfileDatabaseName(databaseName);
   if (!name) return undefined;
   return retentionBy(await node.policies.effective(name.namespace, name.profile));
 }

@@ -18,7 +18,7 @@ import { jsonText } from "../call/exact-json.ts";
 import type { NodeParts } from "./node-parts.ts";
 
 /** The policy of a request; undefined clears. */
-function documentOf(request: Message, level: PolicyLevel): PolicyDocument | undefined {
+function parseDocument(request: Message, level: PolicyLevel): PolicyDocument | undefined {
   const text = jsonText(request, "policy");
   if (text === undefined) throw invalid("policy is required: an object, or null to clear it");
   return parsePolicy(text, level);
@@ -29,7 +29,7 @@ interface Warnings {
 }
 
 /** What whoever sets the policy should know of it. */
-function warningsOf(document: PolicyDocument | undefined): Warnings {
+function listWarnings(document: PolicyDocument | undefined): Warnings {
   const warnings = document ? unknownFields(document) : [];
   return warnings.length === 0 ? {} : { warnings: { values: [...warnings] } };
 }
@@ -78,8 +78,8 @@ export function namespacePolicyHandlers(
 
     async putNamespacePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
-      const document = documentOf(request, "namespace");
-      return namespaceMessage(namespace, await node.policies.putNamespace(namespace, document), warningsOf(document));
+      const document = parseDocument(request, "namespace");
+      return namespaceMessage(namespace, await node.policies.putNamespace(namespace, document), listWarnings(document));
     },
   };
 }
@@ -97,12 +97,12 @@ export function profilePolicyHandlers(
     async putProfilePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
       const profile = checkNamePart("profile", request.profile);
-      const document = documentOf(request, "profile");
+      const document = parseDocument(request, "profile");
       return profileMessage(
         namespace,
         profile,
         await node.policies.putProfile(namespace, profile, document),
-        warningsOf(document),
+        listWarnings(document),
       );
     },
   };

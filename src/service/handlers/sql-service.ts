@@ -13,7 +13,7 @@ import { jsonText, setJson } from "../call/exact-json.ts";
 import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
-function batchOf(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
+function parseBatch(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
   if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {
     throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
   }
@@ -52,7 +52,7 @@ export async function executeSql(
   request: ExecuteSqlRequest,
   context: Context,
 ): Promise<{ results: SqlResult[]; txid: bigint }> {
-  const batch = batchOf(request, context.call.answerValuesMax);
+  const batch = parseBatch(request, context.call.answerValuesMax);
   const guard = SqlGuard.available();
   if (!guard.ok)
     throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${guard.missing}`);

@@ -10,18 +10,18 @@ import type { DatabaseRecord } from "../../control/databases/databases.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../../format/core/names.ts";
 import type { Context } from "../call/context.ts";
-import { retentionOf } from "./governance.ts";
+import { readRetention } from "./governance.ts";
 import type { NodeParts } from "./node-parts.ts";
 
-function branchOf(said: readonly (string | undefined)[]): string {
+function resolveBranch(said: readonly (string | undefined)[]): string {
   const branches = new Set(said.filter((branch) => branch !== undefined).map((branch) => checkBranchName(branch)));
   if (branches.size > 1) throw invalid("the branch is given more than once, with different values");
   return branches.values().next().value ?? mainBranch;
 }
 
-async function targetOf(node: NodeParts, context: Context, record: DatabaseRecord, branch: string): Promise<Target> {
+async function buildTarget(node: NodeParts, context: Context, record: DatabaseRecord, branch: string): Promise<Target> {
   checkJudged(context, record);
-  return { uuid: record.uuid, branch, retention: await retentionOf(node, record.name), database: record.name };
+  return { uuid: record.uuid, branch, retention: await readRetention(node, record.name), database: record.name };
 }
 
 /** Refuses a database that took the name after the caller's credential was judged for the one before. */
@@ -41,8 +41,8 @@ export async function databaseTarget(
   inMessage?: string,
 ): Promise<Target> {
   const { name, branch: inSpec } = parseDatabaseSpec(spec);
-  const branch = branchOf([inSpec, context.call.headers.branch, inMessage]);
-  return targetOf(node, context, await node.databases.require(name), branch);
+  const branch = resolveBranch([inSpec, context.call.headers.branch, inMessage]);
+  return buildTarget(node, context, await node.databases.require(name), branch);
 }
 
 export interface ProfileAddress {
@@ -60,9 +60,9 @@ export async function findProfileTarget(
   address: ProfileAddress,
 ): Promise<Target | undefined> {
   const name = profileDatabaseName(address.ns, address.profile);
-  const branch = branchOf([address.branch, context.call.headers.branch]);
+  const branch = resolveBranch([address.branch, context.call.headers.branch]);
   const record = await node.databases.find(name);
-  if (record) return targetOf(node, context, record, branch);
+  if (record) return buildTarget(node, context, record, branch);
   if (context.minTxid > 0)
     throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
   return undefined;
@@ -96,7 +96,7 @@ export async function wasDeletedElsewhere(
 /** The branch of a profile's memory, with the profile created when it does not exist. */
 export async function ensureProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target> {
   const name = profileDatabaseName(address.ns, address.profile);
-  const branch = branchOf([address.branch, context.call.headers.branch]);
+  const branch = resolveBranch([address.branch, context.call.headers.branch]);
   if (branch !== mainBranch) return requireProfileTarget(node, context, address);
-  return targetOf(node, context, await node.databases.ensure(name), branch);
+  return buildTarget(node, context, await node.databases.ensure(name), branch);
 }

@@ -1,7 +1,7 @@
 /** The transcript over the wires: turns are appended, listed and searched. */
 import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../../format/core/names.ts";
+import { checkSessionId, checkText, parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector, turnMessage } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
@@ -24,7 +24,7 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
     };
     const target = await databaseTarget(node, context, request.db);
     // Only a namespace has a policy that lets text out.
-    const owner = profileOfDatabaseName(parseDatabaseSpec(request.db).name);
+    const owner = parseProfileDatabaseName(parseDatabaseSpec(request.db).name);
     const prepared = owner && !embedding ? await node.embedding?.turn(context, { ...owner, target }, input) : undefined;
     const { value, txid } = seen(
       context,

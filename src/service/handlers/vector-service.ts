@@ -28,7 +28,7 @@ function withMetadata<Kind extends Message>(message: Kind, metadata: string | un
   return message;
 }
 
-function inputOf(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
+function parseInput(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
   return {
     id: message.id,
     embedding: requiredVector(`${place}embedding`, message.embedding),
@@ -36,7 +36,7 @@ function inputOf(place: string, message: Pick<VectorInputMessage, "id" | "embedd
   };
 }
 
-function bytesOfVectors(vectors: readonly VectorInput[]): number {
+function sumVectorBytes(vectors: readonly VectorInput[]): number {
   return vectors.reduce((sum, { embedding, metadata }) => sum + embedding.byteLength + (metadata?.length ?? 0), 0);
 }
 
@@ -44,7 +44,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
   return {
     async upsertVector(request, context) {
       const collection = checkCollectionName("collection", request.coll);
-      const vector = inputOf("", request);
+      const vector = parseInput("", request);
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -52,7 +52,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
           target,
           "vector.upsert",
           { collection, ...vector },
-          engineOptions(context, bytesOfVectors([vector])),
+          engineOptions(context, sumVectorBytes([vector])),
         ),
       );
       return { txid };
@@ -61,7 +61,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
       const collection = checkCollectionName("collection", request.coll);
       if (request.vectors.length === 0 || request.vectors.length > limits.vectorBatchMax)
         throw invalid(`vectors must hold 1 to ${limits.vectorBatchMax} vectors`);
-      const vectors = request.vectors.map((vector, at) => inputOf(`vectors[${at}].`, vector));
+      const vectors = request.vectors.map((vector, at) => parseInput(`vectors[${at}].`, vector));
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -69,7 +69,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
           target,
           "vector.upsert_many",
           { collection, vectors },
-          engineOptions(context, bytesOfVectors(vectors)),
+          engineOptions(context, sumVectorBytes(vectors)),
         ),
       );
       return { upserted: vectors.length, txid };

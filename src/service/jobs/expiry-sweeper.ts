@@ -6,14 +6,14 @@
  * sweep, which notes what will be due next. Two nodes that sweep one database at once do no harm: its writer does both,
  * and the second finds nothing to do. Must not know: what expires, how it is removed.
  */
-import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { Rounds } from "../../base/rounds.ts";
 import type { World } from "../../base/world.ts";
 import type { OwnedShards } from "../../control/databases/owned-pages.ts";
-import { databaseOfDue, listDue, removeDue } from "../../control/databases/expiry-index.ts";
+import { readDueName, listDue, removeDue } from "../../control/databases/expiry-index.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Retention } from "../../engine/api/protocol.ts";
 import { mainBranch } from "../../format/core/names.ts";
@@ -26,7 +26,7 @@ export interface DueSweepsParts {
   readonly store: ObjectStore;
   readonly engine: EnginePort;
   /** What the policy of the database says now; undefined when it has none. Throws while that cannot be known. */
-  readonly retentionOf: (database: string) => Promise<Retention | undefined>;
+  readonly readRetention: (database: string) => Promise<Retention | undefined>;
   /** What this node is the one to look after; absent where it is alone. */
   readonly shards?: OwnedShards | undefined;
 }
@@ -46,7 +46,7 @@ export class DueSweeps {
   constructor(parts: DueSweepsParts) {
     this.#parts = parts;
     const told = (error: unknown): void =>
-      parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) });
+      parts.log.warn("what is due in databases could not be looked for; tried again", { code: getErrorCode(error) });
     this.#rounds = new Rounds({
       world: parts.world,
       pauseMs: () => this.#pauseMs(),
@@ -97,12 +97,12 @@ export class DueSweeps {
   }
 
   async #sweep(place: DuePlace): Promise<void> {
-    const { store, engine, retentionOf, world, log } = this.#parts;
+    const { store, engine, readRetention, world, log } = this.#parts;
     const { uuid, branchId } = place;
     try {
       if (this.#rounds.closing) return;
-      const database = await databaseOfDue(store, place);
-      const retention = database === undefined ? undefined : await retentionOf(database);
+      const database = await readDueName(store, place);
+      const retention = database === undefined ? undefined : await readRetention(database);
       const target = { uuid, branch: mainBranch, retention, database };
       await engine.branch(
         target,
@@ -113,13 +113,16 @@ export class DueSweeps {
       const isGone =
         error instanceof ServiceError && (error.code === "database_not_found" || error.code === "branch_not_found");
       if (!isGone)
-        return log.warn("what is due in a database could not be removed; tried again", { uuid, code: codeOf(error) });
+        return log.warn("what is due in a database could not be removed; tried again", {
+          uuid,
+          code: getErrorCode(error),
+        });
     }
     try {
       await removeDue(store, place);
     } catch (error) {
       // The next look finds it again, and nothing to do.
-      log.warn("an entry of what was due could not be removed; tried again", { uuid, code: codeOf(error) });
+      log.warn("an entry of what was due could not be removed; tried again", { uuid, code: getErrorCode(error) });
     }
   }
 }

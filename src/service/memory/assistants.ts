@@ -9,7 +9,7 @@ import { utf8Length } from "../../base/bytes.ts";
 import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
 import type { AuditEgress, AuditOutcome } from "../../format/audit/audit-event.ts";
 import type { Context, EgressTold } from "../call/context.ts";
-import { policyOfProfile, refuseDeniedEgress } from "../handlers/governance.ts";
+import { readProfilePolicy, refuseDeniedEgress } from "../handlers/governance.ts";
 import type { AssistantUse, NodeParts } from "../handlers/node-parts.ts";
 
 const keyVariables = { ask: "SERVICE_ASSISTANT_API_KEY", extract: "SERVICE_EXTRACT_API_KEY" } as const;
@@ -21,7 +21,7 @@ export async function requireAssistant(
   address: { readonly ns: string; readonly profile: string },
   use: AssistantUse,
 ): Promise<Assistant> {
-  const policy = await policyOfProfile(node, address);
+  const policy = await readProfilePolicy(node, address);
   const assistant = node.assistants[use];
   try {
     refuseDeniedEgress(policy, use, assistant?.identity.selfHosted);

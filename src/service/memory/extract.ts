@@ -21,7 +21,7 @@ import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
-function turnsOf(request: ExtractRequest): SpokenTurn[] {
+function parseTurns(request: ExtractRequest): SpokenTurn[] {
   const text = jsonText(request, "turns") ?? "[]";
   if (utf8Length(text) > limits.extractTurnsBytesMax)
     throw invalid(
@@ -42,13 +42,13 @@ function turnsOf(request: ExtractRequest): SpokenTurn[] {
 /** What the memories of a request carry. */
 type Provenance = Pick<MemoryInput, "sessionId" | "source">;
 
-function provenanceOf({ sessionId, source }: ExtractRequest): Provenance {
+function parseProvenance({ sessionId, source }: ExtractRequest): Provenance {
   if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
   return present({ sessionId, source });
 }
 
-function inputOf({ type, summary, topicKey, keywords, detail }: Proposal, provenance: Provenance): MemoryInput {
+function toMemoryInput({ type, summary, topicKey, keywords, detail }: Proposal, provenance: Provenance): MemoryInput {
   return {
     type,
     summary,
@@ -78,9 +78,9 @@ interface Extraction {
   readonly dropped: number;
 }
 
-function extractionOf({ proposals, misfits }: Proposals, turnCount: number, provenance: Provenance): Extraction {
+function buildExtraction({ proposals, misfits }: Proposals, turnCount: number, provenance: Provenance): Extraction {
   const sound = proposals
-    .map((proposal) => ({ proposal, memory: inputOf(proposal, provenance) }))
+    .map((proposal) => ({ proposal, memory: toMemoryInput(proposal, provenance) }))
     .filter(({ memory }) => isSound(memory))
     .slice(0, limits.ingestItemsMax);
   const yielding = new Set(sound.flatMap(({ proposal }) => proposal.turns));
@@ -92,7 +92,7 @@ function extractionOf({ proposals, misfits }: Proposals, turnCount: number, prov
 }
 
 /** The state of the profile's branch, so that one that cannot be written is known before a model is paid. */
-async function stateOf(node: NodeParts, context: Context, request: ExtractRequest): Promise<void> {
+async function probeState(node: NodeParts, context: Context, request: ExtractRequest): Promise<void> {
   const target = await findProfileTarget(node, context, request);
   seen(context, target ? await node.engine.read(target, "session.list", { limit: 1 }, engineOptions(context)) : unborn);
 }
@@ -101,15 +101,15 @@ export function extractHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
   return {
     async extract(request, context) {
       const assistant = await requireAssistant(node, context, request, "extract");
-      const turns = turnsOf(request);
-      const provenance = provenanceOf(request);
-      await stateOf(node, context, request);
+      const turns = parseTurns(request);
+      const provenance = parseProvenance(request);
+      await probeState(node, context, request);
       const proposed = await consult(node, context, assistant, {
         task: prepareExtraction(turns),
         inputItems: turns.length,
         outputItems: ({ proposals, misfits }) => proposals.length + misfits,
       });
-      const { memories, emptyTurns, dropped } = extractionOf(proposed, turns.length, provenance);
+      const { memories, emptyTurns, dropped } = buildExtraction(proposed, turns.length, provenance);
       const counts = { turns: turns.length, emptyTurns, ...present({ dropped: dropped === 0 ? undefined : dropped }) };
       if (request.dryRun) return { proposed: { values: memories.map(inputMessage) }, ...counts };
       if (memories.length === 0) return { results: { values: [] }, txid: BigInt(context.txid ?? 0), ...counts };

@@ -11,7 +11,7 @@ import { checkMemory, checkMemoryCount, type MemoryInput } from "../../model/mem
 import type { Target } from "../../engine/api/protocol.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
-import { policyOfProfile } from "../handlers/governance.ts";
+import { readProfilePolicy } from "../handlers/governance.ts";
 import { inputBytes } from "./memory-messages.ts";
 import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
@@ -60,7 +60,7 @@ async function ingestAt(
   target: Target,
   memories: readonly MemoryInput[],
 ): Promise<Ingested> {
-  const { taskTtlMaxSecs } = await policyOfProfile(node, address);
+  const { taskTtlMaxSecs } = await readProfilePolicy(node, address);
   const place = { namespace: address.ns, profile: address.profile, target };
   const prepared = await node.embedding?.memories(context, place, memories);
   const input = { memories: prepared?.input ?? memories, ...present({ taskTtlMaxSecs }) };

@@ -5,11 +5,11 @@ import type {
   MemoryService,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { checkForget, checkList, type ListInput } from "../../model/memory/memory-list.ts";
+import { checkDeletion, checkList, type ListInput } from "../../model/memory/memory-list.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
-import { policyOfProfile } from "../handlers/governance.ts";
+import { readProfilePolicy } from "../handlers/governance.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
@@ -17,7 +17,7 @@ import type { NodeParts } from "../handlers/node-parts.ts";
 type ListHandlers = Pick<ServiceHandlers<typeof MemoryService>, "listMemories" | "forgetMemories">;
 
 /** What both requests have in common. */
-function conditionsOf(request: ListMemoriesRequest | ForgetMemoriesRequest): ListInput {
+function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): ListInput {
   const { createdFrom, createdTo } = request;
   return {
     includeSuperseded: request.includeSuperseded,
@@ -37,7 +37,7 @@ export function memoryListHandlers(node: NodeParts): ListHandlers {
   return {
     async listMemories(request, context) {
       const input = {
-        ...conditionsOf(request),
+        ...parseConditions(request),
         ...present({ types: request.types?.split(","), filter: request.filter, order: request.order }),
       };
       checkList(input);
@@ -52,11 +52,11 @@ export function memoryListHandlers(node: NodeParts): ListHandlers {
 
     async forgetMemories(request, context) {
       const input = {
-        ...conditionsOf(request),
+        ...parseConditions(request),
         ...present({ types: request.types?.values, filter: jsonText(request, "filter") }),
       };
-      checkForget(input);
-      const policy = await policyOfProfile(node, request);
+      checkDeletion(input);
+      const policy = await readProfilePolicy(node, request);
       // A coupon names one memory, topic or session: what a filter happens to hold of is none of them, and a thousand
       // coupons would each search the whole history.
       if (policy.purgeOnForget)

@@ -8,11 +8,11 @@ import {
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import type { MemoryInput, MemoryRecord } from "../../model/memory/memory.ts";
-import { embeddingOf, present } from "../call/data-messages.ts";
+import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
 
 /** What the model layer takes in of a message, which stands at the place; but for its content it is not checked yet. */
-export function inputOf(place: string, message: MemoryInputMessage): MemoryInput {
+export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
   const content = jsonText(message, "content");
   if (content === undefined) throw invalid(`${place}.content is required: any JSON; null is a value`);
   return {
@@ -22,7 +22,7 @@ export function inputOf(place: string, message: MemoryInputMessage): MemoryInput
     ...present({
       topicKey: message.topicKey,
       keywords: message.keywords,
-      embedding: embeddingOf(message.embedding),
+      embedding: toEmbedding(message.embedding),
       sessionId: message.sessionId,
       source: message.source,
       ttlSecs: message.ttl,

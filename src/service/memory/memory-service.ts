@@ -5,12 +5,12 @@ import { limits } from "../../base/limits/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
-import { erasureHandlers, forgetTracked } from "../handlers/erasure-service.ts";
+import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
-import { policyOfProfile } from "../handlers/governance.ts";
+import { readProfilePolicy } from "../handlers/governance.ts";
 import { memoryListHandlers } from "./memory-list-service.ts";
 import { ingestInto } from "./ingest.ts";
-import { inputOf, memoryMessage } from "./memory-messages.ts";
+import { parseMemoryInput, memoryMessage } from "./memory-messages.ts";
 import { profilePolicyHandlers } from "../handlers/policy-service.ts";
 import { recallHandlers } from "./recall.ts";
 import { reembedHandlers } from "./reembed.ts";
@@ -38,7 +38,7 @@ function recordHandlers(
         node,
         context,
         request,
-        request.memories.map((memory, at) => inputOf(`memories[${at}]`, memory)),
+        request.memories.map((memory, at) => parseMemoryInput(`memories[${at}]`, memory)),
       );
     },
 
@@ -53,8 +53,8 @@ function recordHandlers(
     },
 
     async forgetMemory(request, context) {
-      const policy = await policyOfProfile(node, request);
-      if (policy.purgeOnForget) return forgetTracked(node, context, request, policy);
+      const policy = await readProfilePolicy(node, request);
+      if (policy.purgeOnForget) return eraseTracked(node, context, request, policy);
       // A plain forget is less than a policy that cannot be read may ask for.
       if (!policy.known)
         throw new ServiceError(

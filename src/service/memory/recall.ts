@@ -8,7 +8,7 @@ import type { MemoryRecord } from "../../model/memory/memory.ts";
 import { checkRecall, type RecallInput } from "../../model/recall.ts";
 import type { TurnRecord } from "../../model/transcript/transcript.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
-import { embeddingOf, present, turnMessage } from "../call/data-messages.ts";
+import { toEmbedding, present, turnMessage } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { findProfileTarget, type ProfileAddress } from "../handlers/targets.ts";
@@ -49,7 +49,7 @@ export function recallHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Mem
         explain: request.explain,
         ...present({
           query: request.query,
-          embedding: embeddingOf(request.embedding),
+          embedding: toEmbedding(request.embedding),
           topicKey: request.topicKey,
           types: request.types?.values,
           sessionId: request.sessionId,

@@ -9,7 +9,7 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { EmbeddedKind } from "../../model/memory/memory-vectors.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
-import { policyOfProfile, refuseDeniedEgress } from "../handlers/governance.ts";
+import { readProfilePolicy, refuseDeniedEgress } from "../handlers/governance.ts";
 import { requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -22,14 +22,14 @@ interface Position {
 const kinds: readonly EmbeddedKind[] = ["memory", "turn"];
 const cursorPattern = /^(memory|turn)-(\d{1,15})$/;
 
-function positionOf(cursor: string | undefined): Position {
+function decodeCursor(cursor: string | undefined): Position {
   if (cursor === undefined) return { kind: "memory", after: 0 };
   const [, kind, after] = cursorPattern.exec(cursor) ?? [];
   if (kind === undefined) throw invalid("cursor must be the next_cursor of the step before");
   return { kind: kind as EmbeddedKind, after: Number(after) };
 }
 
-function cursorOf({ kind, after }: Position): string {
+function encodeCursor({ kind, after }: Position): string {
   return `${kind}-${after}`;
 }
 
@@ -44,16 +44,16 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
   return {
     async reembed(request, context) {
       const { embedding } = node;
-      refuseDeniedEgress(await policyOfProfile(node, request), "embed", embedding?.selfHosted);
+      refuseDeniedEgress(await readProfilePolicy(node, request), "embed", embedding?.selfHosted);
       if (!embedding)
         throw new ServiceError("unconfigured", "reembed needs SERVICE_EMBED_API_KEY, which this node does not have");
-      const { kind, after } = positionOf(request.cursor);
+      const { kind, after } = decodeCursor(request.cursor);
       const target = await requireProfileTarget(node, context, request);
       const options = engineOptions(context);
       if (after === 0) {
         const input = { kind, embeddedBy: embedding.maker.name, rowsMax: limits.embedRetiredRowsMax };
         const { value, txid } = seen(context, await node.engine.write(target, "embedding.retire", input, options));
-        if (value.more) return { embedded: 0, left: 0, nextCursor: cursorOf({ kind, after }), txid };
+        if (value.more) return { embedded: 0, left: 0, nextCursor: encodeCursor({ kind, after }), txid };
       }
       const place = { namespace: request.ns, profile: request.profile, target };
       const step = await embedding.step({ place, identity: context.identity, kind, after, options });
@@ -63,7 +63,7 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
           retryAfterSecs: 1,
         });
       const next = following(kind, step.next);
-      return { embedded: step.filled, left: step.left, ...(next ? { nextCursor: cursorOf(next) } : {}), txid };
+      return { embedded: step.filled, left: step.left, ...(next ? { nextCursor: encodeCursor(next) } : {}), txid };
     },
   };
 }

@@ -39,7 +39,7 @@ import {
   isDatabaseName,
   isNamePart,
   mainBranch,
-  profileOfDatabaseName,
+  parseProfileDatabaseName,
 } from "../../format/core/names.ts";
 import type { Context } from "../call/context.ts";
 import type { Outcome } from "./pipeline.ts";
@@ -62,21 +62,21 @@ interface Witness {
   readonly isIdle?: (request: Message, context: Context) => boolean;
 }
 
-const memoryId = (request: Message): string => recordIdOf((request as ForgetMemoryRequest | GetMemoryRequest).id);
-const databaseOf = (request: Message): string => (request as Message & { readonly db: string }).db;
+const memoryId = (request: Message): string => toRecordId((request as ForgetMemoryRequest | GetMemoryRequest).id);
+const getDatabaseName = (request: Message): string => (request as Message & { readonly db: string }).db;
 
-function recordIdOf(id: string): string {
+function toRecordId(id: string): string {
   return isRecordId(id) ? id : "";
 }
 
-function mintedOf(request: Message, answer: Message | undefined): AuditGrant | undefined {
+function toMintedGrant(request: Message, answer: Message | undefined): AuditGrant | undefined {
   const { db, ns } = request as Message & Addressed;
   const { scope } = request as MintNamespaceTokenRequest;
   const { jti, expiresIn } = (answer ?? {}) as Partial<TokenResponse>;
   return jti === undefined ? undefined : { jti, scope, expiresInSecs: expiresIn, database: db, namespace: ns };
 }
 
-function revokedOf(request: Message): AuditGrant | undefined {
+function toRevokedGrant(request: Message): AuditGrant | undefined {
   const { db, ns } = request as Message & Addressed;
   const { jti } = request as RevokeNamespaceTokenRequest;
   if (!isUlid(jti) || (db !== undefined && !isDatabaseName(db))) return undefined;
@@ -125,11 +125,11 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ],
   ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
   ["ControlService.PutNamespacePolicy", { action: "policy.update", resource: () => "namespace" }],
-  ["ControlService.MintDatabaseToken", { action: "token.mint", resource: databaseOf, grant: mintedOf }],
-  ["ControlService.MintNamespaceToken", { action: "token.mint", grant: mintedOf }],
-  ["ControlService.RevokeDatabaseToken", { action: "token.revoke", resource: databaseOf, grant: revokedOf }],
-  ["ControlService.RevokeNamespaceToken", { action: "token.revoke", grant: revokedOf }],
-  ["ControlService.DeleteDatabase", { action: "db.delete", resource: databaseOf }],
+  ["ControlService.MintDatabaseToken", { action: "token.mint", resource: getDatabaseName, grant: toMintedGrant }],
+  ["ControlService.MintNamespaceToken", { action: "token.mint", grant: toMintedGrant }],
+  ["ControlService.RevokeDatabaseToken", { action: "token.revoke", resource: getDatabaseName, grant: toRevokedGrant }],
+  ["ControlService.RevokeNamespaceToken", { action: "token.revoke", grant: toRevokedGrant }],
+  ["ControlService.DeleteDatabase", { action: "db.delete", resource: getDatabaseName }],
   ["BranchService.CreateBranch", { action: "branch.create", writes: true }],
   ["BranchService.DeleteBranch", { action: "branch.delete", writes: true }],
   ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
@@ -184,9 +184,9 @@ interface Addressed {
 type Place = Pick<AuditEntry, "namespace" | "profile" | "branch">;
 
 /** Where the call happened; undefined when no namespace is concerned, or none that can exist. */
-function placeOf({ call }: Context): Place | undefined {
+function findPlace({ call }: Context): Place | undefined {
   const { ns, profile, db, branch } = call.message as Message & Addressed;
-  if (db !== undefined) return placeOfDatabase(call, db, branch);
+  if (db !== undefined) return findDatabasePlace(call, db, branch);
   if (ns === undefined || !isNamePart(ns)) return undefined;
   if (profile === undefined || !isNamePart(profile)) return { namespace: ns };
   if (call.endpoint.name === "MemoryService.PutProfilePolicy") return { namespace: ns, profile };
@@ -195,13 +195,13 @@ function placeOf({ call }: Context): Place | undefined {
 }
 
 /** Of a call of the control plane a database is named alone; of the others with its branch, said here or there. */
-function placeOfDatabase(
+function findDatabasePlace(
   { endpoint, message, headers }: Context["call"],
   db: string,
   branch: string | undefined,
 ): Place | undefined {
   const [name = "", inSpec] = db.split("@");
-  const profile = profileOfDatabaseName(name);
+  const profile = parseProfileDatabaseName(name);
   if (!profile || endpoint.rule.control) return db === name ? profile : undefined;
   const said =
     endpoint.name === "BranchService.CreateBranch"
@@ -214,7 +214,7 @@ function placeOfDatabase(
 export function auditCall({ audit }: NodeParts, context: Context, result: Outcome): void {
   const { call, identity } = context;
   const witness = witnesses.get(call.endpoint.name);
-  const place = witness && placeOf(context);
+  const place = witness && findPlace(context);
   if (witness === undefined || place === undefined) return;
   const isOk = result.outcome === "ok";
   const { egress } = context;

@@ -24,7 +24,7 @@ const credentialNames: ReadonlyMap<Rule["credential"], AccessRule["credential"]>
 ]);
 
 /** What the endpoint asks of its caller. */
-export function accessRuleOf({ name, rule }: Endpoint): AccessRule {
+export function buildAccessRule({ name, rule }: Endpoint): AccessRule {
   const credential = credentialNames.get(rule.credential);
   // A rule that is not understood opens nothing: the node does not start.
   if (credential === undefined) throw new Error(`${name} asks for a kind of credential that is not known`);
@@ -34,7 +34,7 @@ export function accessRuleOf({ name, rule }: Endpoint): AccessRule {
 type TargetReader = (message: Message) => AccessTarget;
 
 /** What a call of the endpoint is about, by the fields of its path. */
-function targetReaderOf({ segments }: Endpoint): TargetReader {
+function buildTargetReader({ segments }: Endpoint): TargetReader {
   const inPath = new Set(segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : [])));
   const text = (message: Message, field: string): string => (message as unknown as Record<string, string>)[field]!;
   if (inPath.has("db")) return (message) => ({ kind: "database", name: parseDatabaseSpec(text(message, "db")).name });
@@ -52,7 +52,10 @@ export class Authorization {
   readonly #credentials: Credentials;
   readonly #databases: Databases;
   readonly #rules = new Map(
-    endpoints.map((endpoint) => [endpoint, { rule: accessRuleOf(endpoint), targetOf: targetReaderOf(endpoint) }]),
+    endpoints.map((endpoint) => [
+      endpoint,
+      { rule: buildAccessRule(endpoint), readTarget: buildTargetReader(endpoint) },
+    ]),
   );
 
   constructor(credentials: Credentials, databases: Databases) {
@@ -74,7 +77,7 @@ export class Authorization {
     const known = this.#rules.get(endpoint);
     if (known === undefined) throw new Error(`${endpoint.name} is not in the endpoint table`);
     const rule = scope === undefined ? known.rule : { ...known.rule, scope };
-    const target = known.targetOf(message);
+    const target = known.readTarget(message);
     refuse(rule, identity, target);
     if (target.kind !== "database" || !asksStanding(rule, identity, target)) return undefined;
     const standing = await this.#databases.standing(target.name);
@@ -89,7 +92,7 @@ export class Authorization {
   checkUnread(endpoint: Endpoint, address: Message | undefined, identity: Identity): void {
     const known = this.#rules.get(endpoint);
     if (known === undefined) throw new Error(`${endpoint.name} is not in the endpoint table`);
-    refuse(known.rule, identity, address === undefined ? ownTarget(identity, known.rule) : known.targetOf(address));
+    refuse(known.rule, identity, address === undefined ? ownTarget(identity, known.rule) : known.readTarget(address));
   }
 }
 

@@ -62,10 +62,10 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     context.admitted = true;
     readHeaders(call, context);
     context.deadlineMs = Math.min(options.world.monotonicMs() + options.requestTimeoutMs, call.deadlineMs ?? Infinity);
-    if (call.endpoint.rule.control) rate.take(callerOf(context));
-    else callerRate?.take(callerOf(context));
+    if (call.endpoint.rule.control) rate.take(getCaller(context));
+    else callerRate?.take(getCaller(context));
     if (!shares) return placed(call, context);
-    const caller = callerOf(context);
+    const caller = getCaller(context);
     shares.enter(caller);
     try {
       return await placed(call, context);
@@ -91,7 +91,7 @@ export function createPipeline(options: PipelineOptions): Dispatch {
       audit?.(context, { outcome: "ok", message: result.message });
       return result;
     } catch (error) {
-      if (!(error instanceof ClientGone)) audit?.(context, failureOf(error));
+      if (!(error instanceof ClientGone)) audit?.(context, toFailure(error));
       throw error;
     }
   };
@@ -114,11 +114,11 @@ async function receive(
 }
 
 /** Whose share of the control rate a call takes. */
-function callerOf({ call, identity }: Context): string {
+function getCaller({ call, identity }: Context): string {
   return identity.kind === "anonymous" ? call.remoteAddress : identity.hash;
 }
 
-function failureOf(error: unknown): Outcome {
+function toFailure(error: unknown): Outcome {
   const isPassing = error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome");
   const code = error instanceof ServiceError ? error.code : isPassing ? "unavailable" : "internal";
   return { outcome: code === "forbidden" || code === "unauthorized" ? "denied" : "error", code };
@@ -129,13 +129,13 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   if (!handler) throw new Error(`no handler for ${call.endpoint.name}`);
   try {
     const message = await handler(call.message, context);
-    return { message: create(call.endpoint.method.output, message), headers: headersOf(context) };
+    return { message: create(call.endpoint.method.output, message), headers: listHeaders(context) };
   } catch (error) {
     throw stamped(error, context);
   }
 }
 
-function headersOf({ txid, durableTxid, erasureId }: Context): readonly (readonly [string, string])[] {
+function listHeaders({ txid, durableTxid, erasureId }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
   if (txid !== undefined) headers.push([txidHeader, String(txid)]);
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
@@ -174,7 +174,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
   return context;
 }
 
-function minTxidOf(text: string | undefined): number {
+function parseMinTxid(text: string | undefined): number {
   if (text === undefined) return 0;
   const txid = Number(text);
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(txid))
@@ -185,7 +185,7 @@ function minTxidOf(text: string | undefined): number {
 /** Judges what the headers ask for, and notes it. */
 function readHeaders(call: Call, context: Context): void {
   const { minTxid, consistency, durability } = call.headers;
-  context.minTxid = minTxidOf(minTxid);
+  context.minTxid = parseMinTxid(minTxid);
   if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") {
     throw invalid("Service-Consistency must be primary or cached");
   }

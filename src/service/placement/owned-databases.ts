@@ -34,7 +34,7 @@ export class Held {
     this.#parts = parts;
     this.#leaseEpochs = new LruMap(
       countMax,
-      (uuid, leaseEpoch) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, leaseEpoch)),
+      (uuid, leaseEpoch) => void this.#begin(this.#leaving, uuid, () => this.#releaseDatabase(uuid, leaseEpoch)),
     );
   }
 
@@ -53,7 +53,7 @@ export class Held {
   }
 
   /** Resolves when the database, if it is just being given up, is given up. */
-  async settled(uuid: string): Promise<void> {
+  async waitUntilReleased(uuid: string): Promise<void> {
     await this.#leaving.get(uuid);
   }
 
@@ -66,19 +66,19 @@ export class Held {
   }
 
   /** Ships what there is of the database and lets other nodes have it. */
-  giveUp(uuid: string): Promise<void> {
+  releaseHeld(uuid: string): Promise<void> {
     return this.#begin(this.#leaving, uuid, async () => {
       // Why it could not be taken, those who wanted it are told.
       await Promise.allSettled([this.#taking.get(uuid)]);
       const leaseEpoch = this.#leaseEpochs.peek(uuid);
       if (leaseEpoch === undefined) return;
       this.#leaseEpochs.delete(uuid);
-      await this.#letGo(uuid, leaseEpoch);
+      await this.#releaseDatabase(uuid, leaseEpoch);
     });
   }
 
   /** Gives up everything, also what is being taken now. Ends after `limits.handOverMs` at the latest. */
-  async giveUpAll(): Promise<void> {
+  async releaseAll(): Promise<void> {
     const { world } = this.#parts;
     const untilMs = world.monotonicMs() + limits.handOverMs;
     while (this.#leaseEpochs.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
@@ -88,7 +88,7 @@ export class Held {
           limits.handOversAtOnceMax,
         ),
       );
-      await Promise.all([...some].map((uuid) => this.giveUp(uuid)));
+      await Promise.all([...some].map((uuid) => this.releaseHeld(uuid)));
     }
   }
 
@@ -130,13 +130,13 @@ export class Held {
       await local
         .hold(uuid, acquisition.leaseEpoch, { deadlineMs: world.monotonicMs() + limits.takeMs })
         .catch(async (error: unknown) => {
-          await this.#letGo(uuid, acquisition.leaseEpoch);
+          await this.#releaseDatabase(uuid, acquisition.leaseEpoch);
           throw error;
         });
     }
     if (losses !== this.#losses) {
       // The engine may have heard of the loss before it heard of this database.
-      await this.#letGo(uuid, acquisition.leaseEpoch);
+      await this.#releaseDatabase(uuid, acquisition.leaseEpoch);
       throw new TurnedAway("unheld");
     }
     this.#leaseEpochs.set(uuid, acquisition.leaseEpoch);
@@ -147,10 +147,10 @@ export class Held {
    * Has the engine let go of the database, and gives up its lease. Where the engine cannot ship everything in time, the
    * lease stays for as long as this node lives: another node would take the database without those writes.
    */
-  async #letGo(uuid: string, leaseEpoch: number): Promise<void> {
+  async #releaseDatabase(uuid: string, leaseEpoch: number): Promise<void> {
     const { local, log, world } = this.#parts;
     try {
-      await local.letGo(uuid, { deadlineMs: world.monotonicMs() + limits.takeMs });
+      await local.releaseDatabase(uuid, { deadlineMs: world.monotonicMs() + limits.takeMs });
     } catch (error) {
       log.error("a database could not be handed over, and its lease is kept", error, { uuid });
       return;

@@ -10,7 +10,7 @@
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
-import { traceOf, traceparentOf } from "../../base/trace.ts";
+import { parseTraceparent, formatTraceparent } from "../../base/trace.ts";
 import { sleep } from "../../base/world.ts";
 import type { Told } from "../../engine/threads/client.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "../../engine/api/engine-port.ts";
@@ -71,7 +71,7 @@ export class Placement extends EnginePort implements PeerHost {
   async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { uuid } = target;
     this.#usedMs = this.#parts.world.monotonicMs();
-    if (call.kind === "drop") return this.#drop(target, call, options);
+    if (call.kind === "drop") return this.#deleteTarget(target, call, options);
     const leaseEpoch = this.#held.use(uuid);
     const isCopyEnough = (call.kind === "read" || call.kind === "sql-read") && options.consistency !== "primary";
     if (leaseEpoch === undefined)
@@ -107,7 +107,7 @@ export class Placement extends EnginePort implements PeerHost {
       durable,
       consistency,
       caller,
-      trace: traceOf(traceparent),
+      trace: parseTraceparent(traceparent),
     };
     if (call.kind === "drop") {
       this.#held.forget(target.uuid);
@@ -290,7 +290,7 @@ export class Placement extends EnginePort implements PeerHost {
   #forward(place: Elsewhere, target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { deadlineMs, minTxid = 0, bytes = 0, durable = false, consistency, caller, trace } = options;
     const budgetMs = deadlineMs - this.#parts.world.monotonicMs();
-    const traceparent = trace && traceparentOf(trace);
+    const traceparent = trace && formatTraceparent(trace);
     return this.#parts.peers.forward(place.address, {
       target,
       call,
@@ -317,7 +317,7 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   /** Removes the database here, and where it is held. Elsewhere it is noticed by its catalog, in which it stands. */
-  async #drop(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
+  async #deleteTarget(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { local, leases, nodeId, log } = this.#parts;
     const { uuid } = target;
     const answer = await local.run(target, call, options);

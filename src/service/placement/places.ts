@@ -71,7 +71,7 @@ export class Places {
   /** Lets other nodes have everything, and takes nothing any more. */
   async handOver(): Promise<void> {
     this.#isLeaving = true;
-    await this.#held.giveUpAll();
+    await this.#held.releaseAll();
   }
 
   /** Where the database is as far as this node knows; undefined when it must be looked for. */
@@ -89,7 +89,7 @@ export class Places {
     } catch (error) {
       // The lease was lost just now, and a new one is asked for: the next look may find another holder.
       if (error instanceof TurnedAway) return undefined;
-      throw refusalOfSearch(error);
+      throw toSearchRefusal(error);
     }
   }
 
@@ -131,7 +131,7 @@ export class Places {
 
   async #search(uuid: string): Promise<Place | undefined> {
     const { leases, nodeId, world } = this.#parts;
-    await this.#held.settled(uuid);
+    await this.#held.waitUntilReleased(uuid);
     const { holder } = await leases.holding(uuid);
     if (holder && holder.nodeId !== nodeId) return this.#routeTo(uuid, holder);
     // A lease that points here, though nothing is known of it: as after a restart, or when an engine was started anew.
@@ -180,7 +180,7 @@ export class Places {
     } catch (error) {
       // What the coordination store says, if it answers, the sender finds out for itself.
       if (error instanceof StoreError || error instanceof TurnedAway) return undefined;
-      throw refusalOfSearch(error);
+      throw toSearchRefusal(error);
     }
   }
 
@@ -207,7 +207,7 @@ export function unavailable(message: string): ServiceError {
 }
 
 /** The call itself was never begun, whatever went wrong while a place was looked for. */
-function refusalOfSearch(error: unknown): unknown {
+function toSearchRefusal(error: unknown): unknown {
   if (error instanceof StoreError)
     return unavailable("it cannot be found out which node holds the database: the coordination store does not answer");
   if (error instanceof ServiceError && error.code === "request_timeout")

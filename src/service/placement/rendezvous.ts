@@ -6,8 +6,8 @@
  * call for a database that nobody holds looks through all nodes. A node of another build may weigh otherwise: that
  * makes two nodes want one database, and the lease decides. Pure.
  */
-import { bytesOf } from "../../base/bytes.ts";
-import { hashOf } from "../../format/core/seal.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
+import { computeSha256 } from "../../format/core/seal.ts";
 import type { LiveNode } from "../../store/port/leases.ts";
 
 /** What an id or a key is weighed by: 64 bits of its SHA-256. */
@@ -22,7 +22,7 @@ export class Rendezvous {
 
   constructor(nodes: readonly LiveNode[]) {
     this.nodes = nodes;
-    this.#seeds = nodes.map(({ id }) => seedOf(id));
+    this.#seeds = nodes.map(({ id }) => computeSeed(id));
   }
 
   /**
@@ -30,12 +30,12 @@ export class Rendezvous {
    * when no other is left: it could not write it.
    */
   first(key: string, mayTake: (node: LiveNode) => boolean = () => true): LiveNode | undefined {
-    const seed = seedOf(key);
+    const seed = computeSeed(key);
     let best: LiveNode | undefined;
     let most = -1;
     for (let at = 0; at < this.nodes.length; at++) {
       const node = this.nodes[at]!;
-      const weight = weightOf(seed, this.#seeds[at]!);
+      const weight = computeWeight(seed, this.#seeds[at]!);
       if (best && !isBefore(node, weight, best, most)) continue;
       if (!mayTake(node)) continue;
       [best, most] = [node, weight];
@@ -51,14 +51,14 @@ function isBefore(node: LiveNode, weight: number, other: LiveNode, otherWeight: 
 }
 
 /** What is weighed for the text, which is hashed here. */
-export function seedOf(text: string): Seed {
-  const digest = hashOf(bytesOf(text));
+export function computeSeed(text: string): Seed {
+  const digest = computeSha256(encodeUtf8(text));
   const view = new DataView(digest.buffer, digest.byteOffset, 8);
   return { high: view.getUint32(0), low: view.getUint32(4) };
 }
 
 /** 32 bits that look random to every pair. */
-export function weightOf(key: Seed, node: Seed): number {
+export function computeWeight(key: Seed, node: Seed): number {
   return mixed(mixed(key.high ^ node.high) ^ key.low ^ node.low);
 }
 

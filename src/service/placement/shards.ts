@@ -15,7 +15,7 @@ import type { World } from "../../base/world.ts";
 import type { OwnedShards } from "../../control/databases/owned-pages.ts";
 import { shardsCount, shardText } from "../../format/core/shards.ts";
 import type { LiveNode } from "../../store/port/leases.ts";
-import { seedOf, weightOf, type Seed } from "./rendezvous.ts";
+import { computeSeed, computeWeight, type Seed } from "./rendezvous.ts";
 
 export interface ShardsParts {
   readonly world: World;
@@ -93,7 +93,7 @@ export class Shards implements OwnedShards {
  */
 export class ShardOwners {
   readonly #seeds: readonly Seed[] = Array.from({ length: shardsCount }, (_, shard) =>
-    seedOf(`shard ${shardText(shard)}`),
+    computeSeed(`shard ${shardText(shard)}`),
   );
   readonly #owners = new Array<string | undefined>(shardsCount).fill(undefined);
   readonly #weights = new Array<number>(shardsCount).fill(-1);
@@ -105,7 +105,7 @@ export class ShardOwners {
     const reaching = sharing.filter(({ reachesStore }) => reachesStore);
     const ids = (reaching.length > 0 ? reaching : sharing).map(({ id }) => id);
     const before = this.#nodes;
-    this.#nodes = new Map(ids.map((id) => [id, before.get(id) ?? seedOf(id)]));
+    this.#nodes = new Map(ids.map((id) => [id, before.get(id) ?? computeSeed(id)]));
     const come = ids.filter((id) => !before.has(id));
     for (let shard = 0; shard < shardsCount; shard++) {
       const owner = this.#owners[shard];
@@ -127,7 +127,7 @@ export class ShardOwners {
   #offer(shard: number, ids: Iterable<string>): void {
     const seed = this.#seeds[shard]!;
     for (const id of ids) {
-      const weight = weightOf(seed, this.#nodes.get(id)!);
+      const weight = computeWeight(seed, this.#nodes.get(id)!);
       const most = this.#weights[shard]!;
       if (weight < most || (weight === most && id <= this.#owners[shard]!)) continue;
       this.#owners[shard] = id;

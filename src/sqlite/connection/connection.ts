@@ -184,7 +184,7 @@ export class Connection {
   }
 
   /** Drops every cached statement, so that none outlives a change that expires it. */
-  forgetStatements(): void {
+  evictStatements(): void {
     this.#statements.clear();
   }
 

@@ -128,7 +128,7 @@ export class TreePage {
   }
 
   /** The rowid of a cell of a table's page. */
-  rowidOf(index: number): Rowid {
+  readRowid(index: number): Rowid {
     const at = this.#u16(this.#pointer(index));
     this.#readInteger(this.isLeaf ? at : at + 4);
     // On a leaf the length of the payload comes first.
@@ -182,7 +182,7 @@ export class TreePage {
       this.#rowid = { high: this.#high, low: this.#low };
       from = this.#at;
     }
-    const local = this.#localOf(payload);
+    const local = this.#computeLocal(payload);
     if (from + local > pageBytes) throw unsound(this.number, "has a cell that goes on behind its end");
     this.#checkRecord(from, payload, local);
     if (local === payload) return Math.max(from + local - at, cellBytesMin);
@@ -191,7 +191,7 @@ export class TreePage {
   }
 
   /** How much of a payload stands on the page. */
-  #localOf(payload: number): number {
+  #computeLocal(payload: number): number {
     const most = this.isTable ? leafLocalMax : indexLocalMax;
     if (payload <= most) return payload;
     const local = localMin + ((payload - localMin) % overflowBytes);

@@ -182,8 +182,8 @@ class PageWalk {
     page.open(number);
     page.read();
     if (page.isTable && page.isLeaf && page.cells > 0) {
-      this.#requireAfter(page, page.rowidOf(0));
-      this.#greatest = page.rowidOf(page.cells - 1);
+      this.#requireAfter(page, page.readRowid(0));
+      this.#greatest = page.readRowid(page.cells - 1);
       this.#isOfRow = true;
     }
     if (this.#isTurn()) yield;
@@ -193,7 +193,7 @@ class PageWalk {
 
   /** The inner page's cell stands between two children: its rowid is the last one that the child before it may have. */
   #follow(page: TreePage, cell: number): void {
-    const key = page.rowidOf(cell);
+    const key = page.readRowid(cell);
     this.#requireAfter(page, key);
     this.#greatest = key;
     this.#isOfRow = false;

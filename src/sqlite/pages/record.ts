@@ -72,7 +72,7 @@ class Cursor {
   }
 }
 
-function valueOf(serialType: number, body: Cursor): StoredValue {
+function readValue(serialType: number, body: Cursor): StoredValue {
   if (serialType === 0) return null;
   if (serialType === 8 || serialType === 9) return serialType - 8;
   const length = integerBytes[serialType - 1];
@@ -84,7 +84,7 @@ function valueOf(serialType: number, body: Cursor): StoredValue {
 /**
  * The row of a table that is one leaf page with one row. Not for page 1, whose first 100 bytes are the file's header.
  */
-export function onlyRowOf(page: Uint8Array): StoredRow {
+export function readSingleRow(page: Uint8Array): StoredRow {
   const header = new Cursor(page, 0, Math.min(page.length, leafHeaderBytes + 2));
   if (header.take(1)[0] !== tableLeaf) throw corrupt("is no leaf of a table");
   header.take(2);
@@ -101,7 +101,7 @@ export function onlyRowOf(page: Uint8Array): StoredRow {
   const types = new Cursor(page, payload.at, typesFrom + typesBytes);
   const body = new Cursor(page, typesFrom + typesBytes, typesFrom + payloadBytes);
   const values: StoredValue[] = [];
-  while (!types.atEnd) values.push(valueOf(types.varint(), body));
+  while (!types.atEnd) values.push(readValue(types.varint(), body));
   if (!body.atEnd) throw corrupt("holds more than its columns");
   return { rowid, values };
 }

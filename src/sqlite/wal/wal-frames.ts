@@ -80,25 +80,25 @@ const addSwappedWords: AddWords = (words, from, to, sums) => {
   sums[1] = second;
 };
 
-function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+function toBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, length);
 }
 
-function addWordsOf(header: Uint8Array): AddWords {
-  return (bufferOf(header).readUInt32BE(0) === magicBig) === hostIsBigEndian ? addWords : addSwappedWords;
+function pickAddWords(header: Uint8Array): AddWords {
+  return (toBuffer(header).readUInt32BE(0) === magicBig) === hostIsBigEndian ? addWords : addSwappedWords;
 }
 
 /** The words of a whole header, in the host's order. */
-function wordsOf(header: Uint8Array): Int32Array {
+function toWords(header: Uint8Array): Int32Array {
   return new Int32Array(new Uint8Array(header).buffer);
 }
 
 /** The place before the first frame; undefined when SQLite would take the log for empty too. */
-export function startOf(header: Buffer): LogPlace | undefined {
+export function readLogStart(header: Buffer): LogPlace | undefined {
   const magic = header.readUInt32BE(0);
   if (magic !== magicLittle && magic !== magicBig) return undefined;
   const sums = new Int32Array(2);
-  addWordsOf(header)(wordsOf(header), 0, 24 / wordBytes, sums);
+  pickAddWords(header)(toWords(header), 0, 24 / wordBytes, sums);
   if (header.readInt32BE(24) !== sums[0] || header.readInt32BE(28) !== sums[1]) return undefined;
   assert(
     header.readUInt32BE(4) === walVersion && header.readUInt32BE(8) === pageBytes,
@@ -125,9 +125,9 @@ export class FrameWalk {
   constructor(descriptor: number, start: LogPlace) {
     this.#descriptor = descriptor;
     this.#header = start.header;
-    const header = bufferOf(start.header);
+    const header = toBuffer(start.header);
     this.#salts = [header.readUInt32BE(16), header.readUInt32BE(20)];
-    this.#addWords = addWordsOf(start.header);
+    this.#addWords = pickAddWords(start.header);
     this.#sums = Int32Array.from(start.sums);
     this.#offset = start.offset;
   }

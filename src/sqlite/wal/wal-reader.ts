@@ -21,7 +21,7 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
-import { FrameWalk, headerBytes, startOf, type LogPlace } from "./wal-frames.ts";
+import { FrameWalk, headerBytes, readLogStart, type LogPlace } from "./wal-frames.ts";
 
 /** A page as a commit wrote it, slack and all. */
 interface LoggedPage {
@@ -242,7 +242,7 @@ export class WalReader {
     const whole = readSync(descriptor, header, 0, headerBytes, 0) === headerBytes;
     if (this.#place === undefined || !(whole && header.equals(this.#place.header))) {
       if (this.#place !== undefined && this.#expected === "same") throw new WalChanged("the log was cut or begun anew");
-      return whole ? startOf(header) : undefined;
+      return whole ? readLogStart(header) : undefined;
     }
     if (this.#expected === "fresh") throw new WalChanged("the log was not cut");
     if (size < this.#place.offset) throw new WalChanged("the log is shorter than what was read of it");

@@ -17,11 +17,11 @@ import {
   type TxnResponse,
 } from "../../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
 import type { KeyValue } from "../../../gen/etcd/api/mvccpb/kv_pb.ts";
-import { bytesOf } from "../../base/bytes.ts";
+import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
-import { EtcdEndpoint, etcdAddressOf, isUnseen, Unanswered, type EtcdAsk } from "./etcd-endpoint.ts";
+import { EtcdEndpoint, parseEtcdAddress, isUnseen, Unanswered, type EtcdAsk } from "./etcd-endpoint.ts";
 
 /** A key as etcd has it. */
 export interface EtcdEntry {
@@ -54,12 +54,14 @@ export class UnknownLease extends Error {
 
 /** Puts the key; it ends with the lease, if there is one. */
 export function put(key: string, value: string, lease?: bigint): EtcdStep {
-  return { request: { case: "requestPut", value: { key: bytesOf(key), value: bytesOf(value), lease: lease ?? 0n } } };
+  return {
+    request: { case: "requestPut", value: { key: encodeUtf8(key), value: encodeUtf8(value), lease: lease ?? 0n } },
+  };
 }
 
 /** Reads the key. */
 export function get(key: string): EtcdStep {
-  return { request: { case: "requestRange", value: { key: bytesOf(key) } } };
+  return { request: { case: "requestRange", value: { key: encodeUtf8(key) } } };
 }
 
 /**
@@ -71,20 +73,23 @@ export function list(prefix: string, countMax: number, after?: string): EtcdStep
   // The key that comes right behind another one ends with a zero more.
   const key = after === undefined ? prefix : `${after}\0`;
   return {
-    request: { case: "requestRange", value: { key: bytesOf(key), rangeEnd: bytesOf(end), limit: BigInt(countMax) } },
+    request: {
+      case: "requestRange",
+      value: { key: encodeUtf8(key), rangeEnd: encodeUtf8(end), limit: BigInt(countMax) },
+    },
   };
 }
 
 /** Deletes the key, if it is there. */
 export function remove(key: string): EtcdStep {
-  return { request: { case: "requestDeleteRange", value: { key: bytesOf(key) } } };
+  return { request: { case: "requestDeleteRange", value: { key: encodeUtf8(key) } } };
 }
 
 /** The key is as it was seen; undefined when it was not there. */
 export function unchanged(key: string, seen: EtcdEntry | undefined): EtcdCondition {
   return {
     target: Compare_CompareTarget.MOD,
-    key: bytesOf(key),
+    key: encodeUtf8(key),
     targetUnion: { case: "modRevision", value: seen?.revision ?? 0n },
   };
 }
@@ -99,7 +104,7 @@ export class EtcdClient {
     if (endpoints.length < 1 || endpoints.length > limits.coordEndpointsMax) {
       throw new StoreError("misconfigured", `etcd: there must be 1 to ${limits.coordEndpointsMax} endpoints`);
     }
-    this.#endpoints = endpoints.map((text) => new EtcdEndpoint(etcdAddressOf(text), world));
+    this.#endpoints = endpoints.map((text) => new EtcdEndpoint(parseEtcdAddress(text), world));
   }
 
   /** Carries out `then` when every condition holds, otherwise `otherwise`. Throws UnknownLease. */
@@ -110,7 +115,7 @@ export class EtcdClient {
   ): Promise<EtcdOutcome> {
     const changes = [...then, ...otherwise].some((step) => step.request?.case !== "requestRange");
     const request: Transaction = { compare: [...conditions], success: [...then], failure: [...otherwise] };
-    return outcomeOf(await this.#ask("transaction", changes, ({ kv }, options) => kv.txn(request, options)));
+    return toOutcome(await this.#ask("transaction", changes, ({ kv }, options) => kv.txn(request, options)));
   }
 
   /** A new lease. */
@@ -160,9 +165,9 @@ export class EtcdClient {
       try {
         return await endpoint.ask(ask);
       } catch (error) {
-        if (isAnswer(error)) throw refusalOf(what, error);
+        if (isAnswer(error)) throw toRefusal(what, error);
         mayHaveHappened ||= changes && !isHarmless(error);
-        fault = new Error(`${endpoint.origin}: ${textOf(error)}`);
+        fault = new Error(`${endpoint.origin}: ${describeError(error)}`);
         // Unless another call has turned to another endpoint meanwhile.
         if (this.#preferred === at) this.#preferred = (at + 1) % this.#endpoints.length;
       }
@@ -192,9 +197,9 @@ function isAnswer(error: unknown): error is ConnectError {
   return error instanceof ConnectError && answers.includes(error.code);
 }
 
-function refusalOf(what: string, error: ConnectError): Error {
+function toRefusal(what: string, error: ConnectError): Error {
   if (error.code === Code.NotFound) return new UnknownLease("etcd knows no such lease");
-  return new StoreError("misconfigured", `etcd: a ${what} was refused: ${textOf(error)}`, { cause: error });
+  return new StoreError("misconfigured", `etcd: a ${what} was refused: ${describeError(error)}`, { cause: error });
 }
 
 /** Whether a failed ask surely changed nothing: it never arrived, or etcd had no leader or no room for it. */
@@ -208,20 +213,20 @@ function isHarmless(error: unknown): boolean {
 }
 
 /** What etcd or the connection says of it; credentials go into neither. */
-function textOf(error: unknown): string {
+function describeError(error: unknown): string {
   const text = error instanceof ConnectError ? error.rawMessage : error instanceof Error ? error.message : "failed";
   return text.slice(0, limits.coordMessageCharsMax);
 }
 
-function outcomeOf({ succeeded, responses }: TxnResponse): EtcdOutcome {
+function toOutcome({ succeeded, responses }: TxnResponse): EtcdOutcome {
   const ranges = responses.flatMap(({ response }) => (response.case === "responseRange" ? [response.value] : []));
   return {
     succeeded,
-    read: ranges.map(({ kvs }) => kvs.map(entryOf)),
+    read: ranges.map(({ kvs }) => kvs.map(toEntry)),
     counts: ranges.map(({ count }) => Number(count)),
   };
 }
 
-function entryOf({ key, value, modRevision }: KeyValue): EtcdEntry {
+function toEntry({ key, value, modRevision }: KeyValue): EtcdEntry {
   return { key: Buffer.from(key).toString(), value, revision: modRevision };
 }

@@ -24,7 +24,7 @@ export interface EtcdAddress {
 }
 
 /** Reads `host:port`, `http://host:port` or `https://user:password@host:port`. */
-export function etcdAddressOf(text: string): EtcdAddress {
+export function parseEtcdAddress(text: string): EtcdAddress {
   const address = URL.parse(text.includes("://") ? text : `http://${text}`);
   if (
     !address ||
@@ -41,7 +41,7 @@ export function etcdAddressOf(text: string): EtcdAddress {
     );
   }
   if (address.username === "" && address.password === "") return { origin: address.origin, login: undefined };
-  const login = credentialsOf(address);
+  const login = decodeCredentials(address);
   if (!login)
     throw new StoreError(
       "misconfigured",
@@ -50,7 +50,7 @@ export function etcdAddressOf(text: string): EtcdAddress {
   return { origin: address.origin, login };
 }
 
-function credentialsOf({ username, password }: URL): EtcdAddress["login"] {
+function decodeCredentials({ username, password }: URL): EtcdAddress["login"] {
   try {
     return username === "" || password === ""
       ? undefined
@@ -94,13 +94,13 @@ class Session {
 
   /** Asks with a token, if there are credentials; one that etcd does not take is asked for anew, once. */
   async ask<T>(signal: AbortSignal, ask: EtcdAsk<T>): Promise<T> {
-    if (!this.#login) return ask(this.#services, optionsOf(signal, undefined));
+    if (!this.#login) return ask(this.#services, buildOptions(signal, undefined));
     const token = this.#tokenOtherThan(undefined, signal);
     try {
-      return await ask(this.#services, optionsOf(signal, await token));
+      return await ask(this.#services, buildOptions(signal, await token));
     } catch (error) {
       if (!isOfToken(error)) throw error;
-      return ask(this.#services, optionsOf(signal, await this.#tokenOtherThan(token, signal)));
+      return ask(this.#services, buildOptions(signal, await this.#tokenOtherThan(token, signal)));
     }
   }
 
@@ -118,7 +118,7 @@ class Session {
 
   async #authenticate(signal: AbortSignal): Promise<string | undefined> {
     try {
-      return (await this.#auth.authenticate(this.#login!, optionsOf(signal, undefined))).token;
+      return (await this.#auth.authenticate(this.#login!, buildOptions(signal, undefined))).token;
     } catch (error) {
       // Authentication is not enabled (yet): then nobody needs a token.
       if (error instanceof ConnectError && error.code === Code.FailedPrecondition) return undefined;
@@ -135,7 +135,7 @@ function isOfToken(error: unknown): boolean {
   );
 }
 
-function optionsOf(signal: AbortSignal, token: string | undefined): CallOptions {
+function buildOptions(signal: AbortSignal, token: string | undefined): CallOptions {
   // Without a leader etcd says so at once, instead of making everybody wait.
   return { signal, headers: { hasleader: "true", ...(token !== undefined && { token }) } };
 }
@@ -175,7 +175,7 @@ export class EtcdEndpoint {
     try {
       return await within(this.#world, limits.coordCallMs, async (signal) => {
         if ((await session.connection.connect()) === "error")
-          throw new Unanswered(false, messageOf(session.connection.error()));
+          throw new Unanswered(false, describeError(session.connection.error()));
         return session.ask(signal, (services, options) => {
           wasSent = true;
           return repeatedIfRefused(() => ask(services, options));
@@ -214,6 +214,6 @@ export function isUnseen(error: unknown): boolean {
   return error instanceof ConnectError && error.rawMessage.includes("REFUSED_STREAM");
 }
 
-function messageOf(error: unknown): string {
+function describeError(error: unknown): string {
   return error instanceof ConnectError ? error.rawMessage : "no connection";
 }

@@ -27,7 +27,7 @@ import {
   type EtcdOutcome,
 } from "./etcd-client.ts";
 import { EtcdMembers } from "./etcd-members.ts";
-import { holderOf, LeaseKeys, nodeText, leaseEpochOf, writerText } from "./lease-records.ts";
+import { decodeHolder, LeaseKeys, nodeText, decodeLeaseEpoch, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "../port/leases.ts";
 import { within } from "../../base/time-limit.ts";
 
@@ -129,12 +129,12 @@ export class EtcdLeases implements Leases {
       undefined,
     ];
     for (let tries = 0; tries < limits.coordTriesMax; tries++) {
-      const holder = writer && holderOf(writer);
+      const holder = writer && decodeHolder(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
       const leaseEpoch =
         Math.max(
           0,
-          ...[lastLeaseEpoch, oldLeaseEpoch].map((entry) => (entry ? leaseEpochOf(entry) : 0)),
+          ...[lastLeaseEpoch, oldLeaseEpoch].map((entry) => (entry ? decodeLeaseEpoch(entry) : 0)),
           holder?.leaseEpoch ?? 0,
         ) + 1;
       const outcome = await this.#transactUnder(lease, () =>
@@ -154,25 +154,25 @@ export class EtcdLeases implements Leases {
         ),
       );
       if (outcome.succeeded) return { kind: "acquired", leaseEpoch };
-      [writer, lastLeaseEpoch, oldLeaseEpoch] = firstsOf(outcome);
+      [writer, lastLeaseEpoch, oldLeaseEpoch] = pickFirsts(outcome);
     }
     throw new StoreError("unavailable", "coordination: the database changes hands all the time");
   }
 
   async holding(uuid: string): Promise<Holding> {
     const leaseEpochsKey = this.#keys.leaseEpochs(uuid);
-    const [writer, lastLeaseEpoch] = firstsOf(
+    const [writer, lastLeaseEpoch] = pickFirsts(
       await this.#client.transact([], [get(this.#keys.writer(uuid)), get(leaseEpochsKey)]),
     );
     // Whoever asks may take the database next.
     if (lastLeaseEpoch) this.#lastLeaseEpochs.set(leaseEpochsKey, lastLeaseEpoch);
-    return { holder: writer && holderOf(writer) };
+    return { holder: writer && decodeHolder(writer) };
   }
 
   async release(uuid: string, leaseEpoch: number): Promise<void> {
     const key = this.#keys.writer(uuid);
-    const [writer] = firstsOf(await this.#client.transact([], [get(key)]));
-    const holder = writer && holderOf(writer);
+    const [writer] = pickFirsts(await this.#client.transact([], [get(key)]));
+    const holder = writer && decodeHolder(writer);
     if (!holder || holder.nodeId !== this.#node?.id || holder.leaseEpoch !== leaseEpoch) return;
     // If it has changed since, it is held under another lease epoch, or not at all.
     await this.#client.transact([unchanged(key, writer)], [remove(key)]);
@@ -198,7 +198,7 @@ export class EtcdLeases implements Leases {
         if (lease) await this.#client.revoke(lease.id);
       });
     } catch (error) {
-      this.#log.warn("the lease could not be given back; it runs out by itself", { reason: reasonOf(error) });
+      this.#log.warn("the lease could not be given back; it runs out by itself", { reason: describeReason(error) });
     }
     this.#lease = undefined;
     this.#client.close();
@@ -234,7 +234,7 @@ export class EtcdLeases implements Leases {
     if (fault === undefined && this.#failures > 0)
       this.#log.info("the lease is renewed again", { failures: this.#failures });
     if (fault !== undefined && this.#failures === 0 && !this.#hasLeft)
-      this.#log.warn("the lease was not renewed; it is tried again", { reason: reasonOf(fault) });
+      this.#log.warn("the lease was not renewed; it is tried again", { reason: describeReason(fault) });
     if (fault !== undefined && !this.#hasLeft) this.#events?.renewalFailed?.();
     this.#failures = fault === undefined ? 0 : this.#failures + 1;
     const tookMs = this.#world.monotonicMs() - startedMs;
@@ -329,12 +329,12 @@ export class EtcdLeases implements Leases {
 }
 
 /** The first key of each range that was read. */
-function firstsOf({ read }: EtcdOutcome): readonly (EtcdEntry | undefined)[] {
+function pickFirsts({ read }: EtcdOutcome): readonly (EtcdEntry | undefined)[] {
   return read.map(([first]) => first);
 }
 
 /** What is logged of a failure; its cause says which endpoint and why. */
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   return error.cause instanceof Error ? `${error.message} (${error.cause.message})` : error.message;
 }

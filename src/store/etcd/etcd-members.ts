@@ -79,7 +79,7 @@ export class EtcdMembers {
       entries.push(...page);
     }
     this.#tellOfCrowd(count);
-    const nodes = entries.slice(0, limits.coordNodesMax).map((entry) => this.#options.keys.nodeOf(entry));
+    const nodes = entries.slice(0, limits.coordNodesMax).map((entry) => this.#options.keys.decodeNode(entry));
     this.#listed = {
       nodes: listed && isSame(listed.nodes, nodes) ? listed.nodes : nodes,
       revision,

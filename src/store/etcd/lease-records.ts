@@ -10,7 +10,7 @@
  *   terms/<digits>  4,096 of them, which stay      the last lease epoch given to any database whose uuid begins so
  *   term/<uuid>     of builds before: it stayed    the last lease epoch that was given to the one database
  */
-import { utf8Of } from "../../base/bytes.ts";
+import { decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { isCount, isObject, matching } from "../../format/core/json-shape.ts";
@@ -68,9 +68,9 @@ export class LeaseKeys {
   }
 
   /** The node whose key the record is. */
-  nodeOf(record: LeaseRecord): LiveNode {
+  decodeNode(record: LeaseRecord): LiveNode {
     const id = record.key.slice(this.nodes.length);
-    const { address, reachesStore, sharesJobs = false } = objectOf(record);
+    const { address, reachesStore, sharesJobs = false } = parseObject(record);
     if (!isNodeId(id) || !isAddress(address) || typeof reachesStore !== "boolean" || typeof sharesJobs !== "boolean")
       throw corrupt(record);
     return { id, address: address as string, reachesStore, sharesJobs };
@@ -88,15 +88,15 @@ export function writerText({ nodeId, address, leaseEpoch }: Holder): string {
 }
 
 /** Who holds the database whose writer's key the record is. */
-export function holderOf(record: LeaseRecord): Holder {
-  const { node, address, term: leaseEpoch } = objectOf(record);
+export function decodeHolder(record: LeaseRecord): Holder {
+  const { node, address, term: leaseEpoch } = parseObject(record);
   if (!isNodeId(node) || !isAddress(address) || !isLeaseEpoch(leaseEpoch)) throw corrupt(record);
   return { nodeId: node as string, address: address as string, leaseEpoch: leaseEpoch as number };
 }
 
 /** The lease epoch that the record holds. */
-export function leaseEpochOf(record: LeaseRecord): number {
-  const text = textOf(record);
+export function decodeLeaseEpoch(record: LeaseRecord): number {
+  const text = decodeText(record);
   if (!leaseEpochPattern.test(text) || !isLeaseEpoch(Number(text))) throw corrupt(record);
   return Number(text);
 }
@@ -106,8 +106,8 @@ function isLeaseEpoch(value: unknown): boolean {
   return isCount(value) && value !== 0 && value !== Number.MAX_SAFE_INTEGER;
 }
 
-function objectOf(record: LeaseRecord): Readonly<Record<string, unknown>> {
-  const text = textOf(record);
+function parseObject(record: LeaseRecord): Readonly<Record<string, unknown>> {
+  const text = decodeText(record);
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
@@ -117,8 +117,8 @@ function objectOf(record: LeaseRecord): Readonly<Record<string, unknown>> {
   throw corrupt(record);
 }
 
-function textOf(record: LeaseRecord): string {
-  const text = record.value.length <= limits.coordValueBytesMax ? utf8Of(record.value) : undefined;
+function decodeText(record: LeaseRecord): string {
+  const text = record.value.length <= limits.coordValueBytesMax ? decodeUtf8(record.value) : undefined;
   if (text === undefined) throw corrupt(record);
   return text;
 }

@@ -23,7 +23,7 @@ export interface Temporary {
   end(keepsFile: boolean): Promise<unknown>;
 }
 
-function prefixOf(key: string): string {
+function computePrefix(key: string): string {
   return `${hash("sha256", key, "hex").slice(0, 16)}-`;
 }
 
@@ -63,7 +63,7 @@ export class Drafts {
 
   /** Creates a temporary for the key. Throws StoreError. */
   async begin(key: string): Promise<Temporary> {
-    const path = join(this.#temporaries, prefixOf(key) + this.#world.ulid());
+    const path = join(this.#temporaries, computePrefix(key) + this.#world.ulid());
     try {
       const draft = await this.#files.create(path);
       let ended: Promise<unknown> | undefined;
@@ -99,13 +99,13 @@ export class Drafts {
 
   /** Takes away what writers have begun for the key and not linked: they look again. */
   async revoke(key: string): Promise<void> {
-    for (const path of await this.#paths(prefixOf(key)))
+    for (const path of await this.#paths(computePrefix(key)))
       if ((await this.#facts(path))?.links === 1) await removeIfThere(this.#files, path);
   }
 
   /** The key's version of that identity is durable: its mark goes. */
   async unmark(key: string, identity: string): Promise<void> {
-    for (const path of await this.#paths(prefixOf(key)))
+    for (const path of await this.#paths(computePrefix(key)))
       if ((await this.#facts(path))?.identity === identity) await removeIfThere(this.#files, path);
   }
 

@@ -1,19 +1,19 @@
 /** What the codes of a file system's errors mean to the file store, and in which words they reach an operator. */
-import { diskFaultOf } from "../../base/disk.ts";
+import { describeDiskFault } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 
-function codeOfFault(error: unknown): string {
+function getFaultCode(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? "fault";
 }
 
 /** The file, or a directory above it, is not there. */
 export function isMissing(error: unknown): boolean {
-  return ["ENOENT", "ENOTDIR"].includes(codeOfFault(error));
+  return ["ENOENT", "ENOTDIR"].includes(getFaultCode(error));
 }
 
 /** The name is taken, or the directory is not empty. */
 export function isTaken(error: unknown): boolean {
-  return ["EEXIST", "ENOTEMPTY"].includes(codeOfFault(error));
+  return ["EEXIST", "ENOTEMPTY"].includes(getFaultCode(error));
 }
 
 /**
@@ -36,14 +36,14 @@ const certain = new Set([
 ]);
 
 export function isCertain(error: unknown): boolean {
-  return certain.has(codeOfFault(error));
+  return certain.has(getFaultCode(error));
 }
 
 /** The fault as the port tells it: nothing was stored. */
 export function fault(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const code = codeOfFault(error);
-  const reason = diskFaultOf(error);
+  const code = getFaultCode(error);
+  const reason = describeDiskFault(error);
   return new StoreError(
     "unavailable",
     `file store: ${what} failed: ${reason ?? "the file system refused it"} (${code})`,
@@ -53,8 +53,8 @@ export function fault(what: string, error: unknown): StoreError {
 
 /** The fault of a put that may have been carried out. */
 export function doubt(error: unknown): StoreError {
-  const code = codeOfFault(error);
-  const reason = diskFaultOf(error);
+  const code = getFaultCode(error);
+  const reason = describeDiskFault(error);
   const why = reason === undefined ? "" : `: ${reason} (${code})`;
   return new StoreError(
     "unknown_outcome",

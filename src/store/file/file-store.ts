@@ -43,7 +43,7 @@ export interface OlderVersion extends StoredObject {
 }
 
 /** The folder that holds every key with the prefix. */
-function folderOf(prefix: string): string {
+function getFolder(prefix: string): string {
   return prefix.slice(0, prefix.lastIndexOf("/") + 1);
 }
 
@@ -93,7 +93,7 @@ export class FileStore implements KeepingStore {
   get(key: string): Promise<StoredObject | undefined>;
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
   async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
-    const place = this.#placeOf(key);
+    const place = this.#buildPlace(key);
     return told("reading", async () => {
       // A version that is gone or purged when it is read was superseded after it was listed: look again.
       for (;;) {
@@ -109,7 +109,7 @@ export class FileStore implements KeepingStore {
   }
 
   async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
-    const place = this.#placeOf(key);
+    const place = this.#buildPlace(key);
     const mayAdd = async (versions: readonly number[]): Promise<boolean | "again"> => {
       if (condition.kind === "version") return versions.length > 0 && condition.version === String(versions.at(-1));
       const isDead = await this.#versions.isDead(place, versions);
@@ -131,7 +131,7 @@ export class FileStore implements KeepingStore {
   }
 
   async delete(key: string): Promise<void> {
-    const place = this.#placeOf(key);
+    const place = this.#buildPlace(key);
     return told("deleting", async () => {
       for (let isDone = false; ;) {
         const { versions, isDead } = await this.#versions.survey(place);
@@ -150,7 +150,7 @@ export class FileStore implements KeepingStore {
     let next: string | undefined;
     await told("listing", async () => {
       await this.#home.require();
-      for await (const key of this.#keys(folderOf(prefix), prefix, options.after)) {
+      for await (const key of this.#keys(getFolder(prefix), prefix, options.after)) {
         const object = await this.#liveObject(key);
         if (object === undefined) {
           if (dead.length < buriedPerListMax) dead.push(key);
@@ -163,16 +163,16 @@ export class FileStore implements KeepingStore {
       }
     });
     // Where nothing can be removed now, a later listing does it.
-    await Promise.allSettled(dead.map((key) => this.#buryDead(this.#placeOf(key))));
+    await Promise.allSettled(dead.map((key) => this.#buryDead(this.#buildPlace(key))));
     return { objects, next };
   }
 
   purgeVersions(prefix: string): Promise<VersionPurge> {
     return told("purging", async () => {
       let removed = 0;
-      for await (const key of this.#keys(folderOf(prefix), prefix, undefined))
-        removed += await this.#versions.purge(this.#placeOf(key));
-      return { versioned: true, removed, uploadsAborted: await this.#versions.purgeDrafts(), locked: 0 };
+      for await (const key of this.#keys(getFolder(prefix), prefix, undefined))
+        removed += await this.#versions.purge(this.#buildPlace(key));
+      return { versioned: true, removed, uploadsAborted: await this.#versions.removeDrafts(), locked: 0 };
     });
   }
 
@@ -181,7 +181,7 @@ export class FileStore implements KeepingStore {
    * object that its reader cannot use. What was purged is not among it, nor what was deleted.
    */
   olderVersions(key: string): Promise<readonly OlderVersion[]> {
-    const place = this.#placeOf(key);
+    const place = this.#buildPlace(key);
     return told("reading", async () => {
       const { versions, isDead } = await this.#versions.survey(place);
       if (isDead) return [];
@@ -223,7 +223,7 @@ export class FileStore implements KeepingStore {
   }
 
   async #liveObject(key: string): Promise<ListedObject | undefined> {
-    const place = this.#placeOf(key);
+    const place = this.#buildPlace(key);
     for (;;) {
       const newest = (await this.#versions.list(place)).at(-1);
       if (newest === undefined) return undefined;
@@ -238,7 +238,7 @@ export class FileStore implements KeepingStore {
     if (isDead) await this.#versions.bury(place, versions);
   }
 
-  #placeOf(key: string): Place {
+  #buildPlace(key: string): Place {
     if (!keyPattern.test(key)) throw new StoreError("misconfigured", "an object key has a form that no file can have");
     return { key, directory: join(this.#root, key + objectSuffix) };
   }

@@ -88,7 +88,7 @@ function after(parts: readonly Uint8Array[], count: number): readonly Uint8Array
   return index === parts.length ? [] : [parts[index]!.subarray(skipped), ...parts.slice(index + 1)];
 }
 
-function factsOf({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFacts {
+function toFacts({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFacts {
   // A number is given again when what had it is gone; the time of birth then differs.
   return {
     bytes: size,
@@ -100,8 +100,8 @@ function factsOf({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFa
 }
 
 /** What is known of an open file is in memory: asking on the spot costs far less than handing it to a thread. */
-function factsOfOpen(handle: FileHandle): FileFacts {
-  return factsOf(fstatSync(handle.fd));
+function readOpenFacts(handle: FileHandle): FileFacts {
+  return toFacts(fstatSync(handle.fd));
 }
 
 async function readWhole(handle: FileHandle, bytes: number): Promise<Buffer> {
@@ -121,20 +121,20 @@ export const realFileSystem: FileSystem = {
     return {
       write: async (parts) => (await handle.writev([...parts])).bytesWritten,
       sync: () => handle.sync(),
-      stat: async () => factsOfOpen(handle),
+      stat: async () => readOpenFacts(handle),
       close: () => handle.close(),
     };
   },
   async read(path) {
     const handle = await open(path, "r");
     try {
-      const facts = factsOfOpen(handle);
+      const facts = readOpenFacts(handle);
       return { ...facts, content: await readWhole(handle, facts.bytes) };
     } finally {
       await handle.close();
     }
   },
-  stat: async (path) => factsOf(await stat(path)),
+  stat: async (path) => toFacts(await stat(path)),
   link,
   rename,
   unlink,
@@ -145,7 +145,7 @@ export const realFileSystem: FileSystem = {
     const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
     try {
       await handle.sync();
-      return factsOfOpen(handle).identity;
+      return readOpenFacts(handle).identity;
     } finally {
       await handle.close();
     }

@@ -223,11 +223,11 @@ export class VersionFiles {
       if (isTaken(error)) return { kind: "conflict" };
       throw isCertain(error) ? error : doubt(error);
     }
-    return this.#settle(place, temporary, version);
+    return this.#finishPut(place, temporary, version);
   }
 
   /** After the link: the version may be seen by others, so nothing from here on may be called a failure of the put. */
-  async #settle(place: Place, temporary: Temporary, version: number): Promise<PutOutcome> {
+  async #finishPut(place: Place, temporary: Temporary, version: number): Promise<PutOutcome> {
     try {
       // What is looked for after the link does not wait for the fsync of it; what it supersedes does, to go.
       const [versions] = await Promise.all([this.list(place), this.#files.syncDirectory(place.directory)]);
@@ -339,7 +339,7 @@ export class VersionFiles {
   }
 
   /** Removes what interrupted puts have left, and gives how many there were; a put that is under way begins anew. */
-  purgeDrafts(): Promise<number> {
+  removeDrafts(): Promise<number> {
     return this.#drafts.removeBefore(Infinity);
   }
 

@@ -89,6 +89,6 @@ export interface KeepingStore extends ObjectStore {
 }
 
 /** The same of any store; nothing where nothing is kept. */
-export async function olderVersionsOf(store: ObjectStore, key: string): Promise<readonly StoredObject[]> {
+export async function listOlderVersions(store: ObjectStore, key: string): Promise<readonly StoredObject[]> {
   return "olderVersions" in store ? (store as KeepingStore).olderVersions(key) : [];
 }

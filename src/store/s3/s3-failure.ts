@@ -60,14 +60,14 @@ interface ClientError {
 }
 
 /** Reads an error of the client. */
-export function s3FailureOf(error: unknown): S3Failure {
+export function toS3Failure(error: unknown): S3Failure {
   const { name, code, $metadata } = error as ClientError;
   const status = $metadata?.httpStatusCode;
   const label = typeof code === "string" ? code : String(name);
-  return { kind: kindOf(label, status), name: status === undefined ? label : `${label}, ${status}` };
+  return { kind: classifyFailure(label, status), name: status === undefined ? label : `${label}, ${status}` };
 }
 
-function kindOf(code: string, status: number | undefined): S3FailureKind {
+function classifyFailure(code: string, status: number | undefined): S3FailureKind {
   if (passingCodes.has(code)) return "busy";
   if (status === undefined) return unsentCodes.has(code) ? "busy" : "lost";
   if (status === 412) return "unmet";

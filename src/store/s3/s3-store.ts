@@ -31,7 +31,7 @@ import type {
   StoredObject,
   VersionPurge,
 } from "../port/object-store.ts";
-import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
+import { toS3Failure, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
 
 /**
@@ -164,7 +164,7 @@ export class S3Store implements KeepingStore {
         const bytes = await Body!.transformToByteArray();
         if (ContentLength !== undefined && bytes.length !== ContentLength)
           throw new Error("the answer's body is not as long as it says");
-        return { bytes, version: versionOf(ETag) };
+        return { bytes, version: requireVersion(ETag) };
       },
       { absent: undefined, ...(heldVersion !== undefined && { same: "same" as const }) },
     );
@@ -181,7 +181,7 @@ export class S3Store implements KeepingStore {
       bytes.length,
       async ({ abortSignal }) => {
         const { ETag } = await this.#client.send(command, { abortSignal });
-        return { kind: "stored", version: versionOf(ETag) };
+        return { kind: "stored", version: requireVersion(ETag) };
       },
       { absent: conflict, unmet: conflict },
     );
@@ -211,7 +211,7 @@ export class S3Store implements KeepingStore {
           MaxKeys: Math.min(options.limit, limits.storeListMax),
           ...(options.after !== undefined && { StartAfter: this.#prefix + options.after }),
         });
-        return this.#pageOf(await this.#client.send(command, { abortSignal }));
+        return this.#toPage(await this.#client.send(command, { abortSignal }));
       },
       {},
     );
@@ -231,7 +231,7 @@ export class S3Store implements KeepingStore {
     );
   }
 
-  #pageOf({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {
+  #toPage({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {
     const objects = Contents.map(({ Key, Size, LastModified }) => {
       if (Key === undefined || Size === undefined || LastModified === undefined)
         throw new Error("a listed object lacks its key, size or time");
@@ -257,11 +257,11 @@ export class S3Store implements KeepingStore {
         return await this.#timed(sentBytes, ask);
       } catch (error) {
         if (error instanceof StoreError) throw error;
-        const { kind, name } = s3FailureOf(error);
+        const { kind, name } = toS3Failure(error);
         if (kind in expected) return expected[kind] as T;
         const isLast =
           attempt === limits.storeAttemptsMax || this.#world.monotonicMs() - startedMs > limits.storeRepeatMs;
-        if (isLast || !repeatable[verb].includes(kind)) throw faultOf(verb, kind, name, error);
+        if (isLast || !repeatable[verb].includes(kind)) throw buildFault(verb, kind, name, error);
       }
       await this.#pause(attempt);
     }
@@ -299,7 +299,7 @@ export class S3Store implements KeepingStore {
   }
 }
 
-function versionOf(etag: string | undefined): string {
+function requireVersion(etag: string | undefined): string {
   if (etag === undefined)
     throw new StoreError(
       "misconfigured",
@@ -308,7 +308,7 @@ function versionOf(etag: string | undefined): string {
   return etag;
 }
 
-function faultOf(verb: Verb, kind: S3FailureKind, name: string, cause: unknown): StoreError {
+function buildFault(verb: Verb, kind: S3FailureKind, name: string, cause: unknown): StoreError {
   if (kind === "busy")
     return new StoreError("unavailable", `s3 store: a ${verb} was refused for now (${name})`, { cause });
   if (kind !== "lost") return new StoreError("misconfigured", `s3 store: a ${verb} was refused (${name})`, { cause });

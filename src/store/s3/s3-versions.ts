@@ -165,8 +165,8 @@ export class S3Versions {
       throw unclear("a listing of versions goes on but does not say where");
     return {
       versions: [
-        ...Versions.map((version) => versionOf(version, false)),
-        ...DeleteMarkers.map((marker) => versionOf(marker, true)),
+        ...Versions.map((version) => toVersion(version, false)),
+        ...DeleteMarkers.map((marker) => toVersion(marker, true)),
       ],
       next: IsTruncated ? { key: NextKeyMarker!, id: NextVersionIdMarker } : undefined,
     };
@@ -248,7 +248,7 @@ export class S3Versions {
   }
 }
 
-function versionOf({ Key, VersionId, IsLatest }: DeleteMarkerEntry, isMarker: boolean): Version {
+function toVersion({ Key, VersionId, IsLatest }: DeleteMarkerEntry, isMarker: boolean): Version {
   if (Key === undefined || VersionId === undefined || IsLatest === undefined)
     throw unclear("a listed version lacks its key, its id or whether it is the newest");
   return { key: Key, id: VersionId, isCurrent: IsLatest, isMarker };

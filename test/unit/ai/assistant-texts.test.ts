@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { prepareQuestion, type KnownMemory } from "../../../src/ai/answering.ts";
 import { dataBlock, fenced } from "../../../src/ai/data-block.ts";
-import { prepareExtraction, topicKeyOf } from "../../../src/ai/extraction.ts";
+import { prepareExtraction, normalizeTopicKey } from "../../../src/ai/extraction.ts";
 import { limits } from "../../../src/base/limits/limits.ts";
-import { blockOf } from "../../support/assistant-server.ts";
+import { parseBlock } from "../../support/assistant-server.ts";
 
 function memory(fields: Partial<KnownMemory> = {}): KnownMemory {
   return {
@@ -29,7 +29,7 @@ describe("fences", () => {
         const inside = fenced(text);
         expect(inside).not.toMatch(/[<>&\u2028\u2029]/);
         expect(JSON.parse(inside)).toEqual(JSON.parse(text));
-        expect(blockOf(dataBlock("data", inside), "data")).toEqual(JSON.parse(text));
+        expect(parseBlock(dataBlock("data", inside), "data")).toEqual(JSON.parse(text));
       }),
       { seed: 7 },
     );
@@ -42,10 +42,10 @@ describe("fences", () => {
         const said = memory({ summary: one, topicKey: two, source: three, content: JSON.stringify({ [two]: one }) });
         const { task } = prepareQuestion(three, [said], 0);
         expect(task.data.match(/<[^>]*>/g)).toEqual(["<memories>", "</memories>", "<question>", "</question>"]);
-        expect(blockOf(task.data, "memories")).toMatchObject([
+        expect(parseBlock(task.data, "memories")).toMatchObject([
           { summary: one.toWellFormed(), topic: two.toWellFormed() },
         ]);
-        expect(blockOf(task.data, "question").asked_at).toBe("1970-01-01T00:00:00.000Z");
+        expect(parseBlock(task.data, "question").asked_at).toBe("1970-01-01T00:00:00.000Z");
       }),
       { seed: 7 },
     );
@@ -71,7 +71,7 @@ describe("a question", () => {
     const many = Array.from({ length: 1_000 }, (_, at) => memory({ id: `mem_${at}`, summary: "x".repeat(1_000) }));
     const most = prepareQuestion("q", many, 0);
     expect(most.shown).toEqual(many.slice(0, most.shown.length));
-    expect(blockOf(most.task.data, "memories").map(({ id }: { id: string }) => id)).toEqual(
+    expect(parseBlock(most.task.data, "memories").map(({ id }: { id: string }) => id)).toEqual(
       most.shown.map(({ id }) => id),
     );
     expect(most.shown.length).toBeGreaterThan(200);
@@ -79,7 +79,7 @@ describe("a question", () => {
   });
 
   test("tells a content as it is, and the beginning of a longer one", () => {
-    const [short, long] = blockOf(
+    const [short, long] = parseBlock(
       prepareQuestion(
         "q",
         [memory({ content: '{"a":[1]}' }), memory({ content: JSON.stringify("😀".repeat(10_000)) })],
@@ -138,15 +138,15 @@ describe("an extraction", () => {
     ["", undefined],
     [" - ", undefined],
   ])("the topic %j is %j", (text, key) => {
-    expect(topicKeyOf(text)).toBe(key);
-    if (key !== undefined) expect(topicKeyOf(key)).toBe(key);
+    expect(normalizeTopicKey(text)).toBe(key);
+    if (key !== undefined) expect(normalizeTopicKey(key)).toBe(key);
   });
 
   test("a topic's spelling is the spelling of itself", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "binary" }),
-        (text) => void expect(topicKeyOf(topicKeyOf(text) ?? "")).toBe(topicKeyOf(text)),
+        (text) => void expect(normalizeTopicKey(normalizeTopicKey(text) ?? "")).toBe(normalizeTopicKey(text)),
       ),
       { seed: 7, numRuns: 2_000 },
     );

@@ -1,16 +1,16 @@
 /** The embedder against a server that speaks the real protocols and can be told to misbehave. */
 import { expect, onTestFinished, test } from "vitest";
 import { embedAddress, ModelEmbedder } from "../../../src/ai/embedder.ts";
-import { traitsOf, type EmbedProvider } from "../../../src/ai/embedding-models.ts";
+import { findTraits, type EmbedProvider } from "../../../src/ai/embedding-models.ts";
 import { retryAfterMs } from "../../../src/ai/model-failure.ts";
 import { limits } from "../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
-import { modelServer, vectorOfWords, type ModelServer } from "../../support/model-server.ts";
+import { modelServer, computeVector, type ModelServer } from "../../support/model-server.ts";
 
 const world = realWorld();
 
-function embedderOf(
+function buildEmbedder(
   server: ModelServer,
   {
     provider = "openai",
@@ -38,12 +38,12 @@ test(
     "the order of the texts",
   async () => {
     const server = await modelServer();
-    const embedder = embedderOf(server);
+    const embedder = buildEmbedder(server);
     const answer = await embedder.embed(["red apples", "green pears"], "document", soon());
     expect(answer.failure).toBeUndefined();
     expect([answer.sentItems, answer.sentBytes]).toEqual([2, 21]);
     expect(answer.vectors.map((vector) => [...vector!])).toEqual(
-      ["red apples", "green pears"].map((text) => [...Float32Array.from(vectorOfWords(text, 256))]),
+      ["red apples", "green pears"].map((text) => [...Float32Array.from(computeVector(text, 256))]),
     );
     const [request] = server.requests;
     expect(server.requests).toHaveLength(1);
@@ -67,7 +67,7 @@ test(
 
 test("Voyage's protocol says what a text is for, and lets the server cut what is too long", async () => {
   const server = await modelServer();
-  const embedder = embedderOf(server, { provider: "voyage" });
+  const embedder = buildEmbedder(server, { provider: "voyage" });
   expect((await embedder.embed(["a question"], "query", soon())).vectors[0]).toHaveLength(256);
   await embedder.embed(["a text"], "document", soon());
   expect(server.requests.map(({ body }) => body)).toEqual([
@@ -78,16 +78,16 @@ test("Voyage's protocol says what a text is for, and lets the server cut what is
 
 test("what a model's makers put before a text stands before it, and its floor goes with it", async () => {
   const server = await modelServer();
-  const embedder = embedderOf(server, { model: "nomic-embed-text:v1.5" });
+  const embedder = buildEmbedder(server, { model: "nomic-embed-text:v1.5" });
   await embedder.embed(["bees"], "query", soon());
   await embedder.embed(["bees"], "document", soon());
   expect(server.requests.map(({ body }) => body.input)).toEqual([["search_query: bees"], ["search_document: bees"]]);
   expect(embedder.floor).toBe(0.4);
   expect([
-    traitsOf("intfloat/multilingual-e5-large").floor,
-    traitsOf("text-embedding-ada-002").floor,
-    traitsOf("bge-m3").floor,
-    traitsOf("anything").floor,
+    findTraits("intfloat/multilingual-e5-large").floor,
+    findTraits("text-embedding-ada-002").floor,
+    findTraits("bge-m3").floor,
+    findTraits("anything").floor,
   ]).toEqual([0.7, 0.7, 0.2, 0.2]);
 });
 
@@ -108,10 +108,10 @@ test("many texts go in batches of bounded count and size, a few at a time, and e
   const texts = Array.from({ length: 400 }, (_, at) =>
     at % 50 === 0 ? `text ${at} `.padEnd(limits.embedTextBytesMax, "x") : `text ${at}`,
   );
-  const { vectors, failure, sentItems } = await embedderOf(server).embed(texts, "document", soon(20_000));
+  const { vectors, failure, sentItems } = await buildEmbedder(server).embed(texts, "document", soon(20_000));
   expect([failure, sentItems]).toEqual([undefined, 400]);
   for (const [at, text] of texts.entries())
-    expect([...vectors[at]!]).toEqual([...Float32Array.from(vectorOfWords(text, 256))]);
+    expect([...vectors[at]!]).toEqual([...Float32Array.from(computeVector(text, 256))]);
   for (const { body } of server.requests) {
     expect(body.input.length).toBeLessThanOrEqual(limits.embedBatchItemsMax);
     expect(Buffer.byteLength(body.input.join(""))).toBeLessThanOrEqual(limits.embedBatchBytesMax);
@@ -128,7 +128,7 @@ test("429 and 5xx are asked again, not before the time that Retry-After names", 
     if (times.length === 1) return { kind: "status", status: 429, headers: { "retry-after": "1" } };
     return times.length === 2 ? { kind: "status", status: 503 } : undefined;
   };
-  const answer = await embedderOf(server).embed(["a"], "document", soon());
+  const answer = await buildEmbedder(server).embed(["a"], "document", soon());
   expect([answer.failure, answer.sentItems, answer.vectors[0]?.length]).toEqual([undefined, 1, 256]);
   expect(times).toHaveLength(3);
   expect(times[1]! - times[0]!).toBeGreaterThanOrEqual(990);
@@ -138,7 +138,7 @@ test("a Retry-After beyond the deadline ends it at once", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 429, headers: { "retry-after": "60" } });
   const startMs = world.monotonicMs();
-  const answer = await embedderOf(server).embed(["a"], "document", soon(3_000));
+  const answer = await buildEmbedder(server).embed(["a"], "document", soon(3_000));
   expect([answer.failure, answer.vectors]).toEqual(["unavailable", [undefined]]);
   expect(world.monotonicMs() - startMs).toBeLessThan(2_000);
   expect(server.requests).toHaveLength(1);
@@ -148,7 +148,7 @@ test("a server that hangs is given up at the deadline", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "hang" });
   const startMs = world.monotonicMs();
-  const { failure, vectors } = await embedderOf(server).embed(["a", "b"], "query", soon(300));
+  const { failure, vectors } = await buildEmbedder(server).embed(["a", "b"], "query", soon(300));
   expect([failure, vectors]).toEqual(["unavailable", [undefined, undefined]]);
   expect(world.monotonicMs() - startMs).toBeLessThan(2_000);
 });
@@ -204,7 +204,7 @@ const unusable: readonly (readonly [string, string])[] = [
 test.each(unusable)("an answer with %s is none", async (_, text) => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "body", text });
-  const { failure, vectors } = await embedderOf(server).embed(["a", "b"], "document", soon());
+  const { failure, vectors } = await buildEmbedder(server).embed(["a", "b"], "document", soon());
   expect([failure, vectors]).toEqual(["unusable", [undefined, undefined]]);
 });
 
@@ -220,16 +220,16 @@ test("vectors are told by their index, and one without a direction is left out",
       ],
     }),
   });
-  const { failure, vectors } = await embedderOf(server).embed(["a", "b", "c"], "document", soon());
+  const { failure, vectors } = await buildEmbedder(server).embed(["a", "b", "c"], "document", soon());
   expect([failure, vectors.map((vector) => vector && [...vector])]).toEqual([undefined, [[1, 0], [0, 1], undefined]]);
 });
 
 test("an endless answer and one that is cut off fail", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "flood" });
-  expect((await embedderOf(server).embed(["a"], "document", soon())).failure).toBe("unusable");
+  expect((await buildEmbedder(server).embed(["a"], "document", soon())).failure).toBe("unusable");
   server.misbehave = () => ({ kind: "cut" });
-  expect((await embedderOf(server).embed(["a"], "document", soon(1_500))).failure).toBe("unavailable");
+  expect((await buildEmbedder(server).embed(["a"], "document", soon(1_500))).failure).toBe("unavailable");
 });
 
 test("a redirect is not followed: the texts stay with the host that was named", async () => {
@@ -239,7 +239,7 @@ test("a redirect is not followed: the texts stay with the host that was named", 
     status: 307,
     headers: { location: `${elsewhere.address}/v1/embeddings` },
   });
-  const { failure } = await embedderOf(server).embed(["a"], "document", soon(1_500));
+  const { failure } = await buildEmbedder(server).embed(["a"], "document", soon(1_500));
   expect(failure).toBe("unavailable");
   expect(elsewhere.requests).toEqual([]);
 });
@@ -248,7 +248,7 @@ test("a text that the model does not take costs no other text its vector", async
   const server = await modelServer();
   server.misbehave = ({ body }) => (body.input.includes("bad") ? { kind: "status", status: 400 } : undefined);
   const texts = Array.from({ length: 100 }, (_, at) => (at === 37 ? "bad" : `good ${at}`));
-  const { failure, vectors, sentItems } = await embedderOf(server).embed(texts, "document", soon());
+  const { failure, vectors, sentItems } = await buildEmbedder(server).embed(texts, "document", soon());
   expect([failure, sentItems]).toEqual([undefined, 100]);
   expect(vectors.flatMap((vector, at) => (vector ? [] : [at]))).toEqual([37]);
 });
@@ -256,7 +256,7 @@ test("a text that the model does not take costs no other text its vector", async
 test("where no text is taken, it is soon given up", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 400 });
-  const { failure } = await embedderOf(server).embed(
+  const { failure } = await buildEmbedder(server).embed(
     Array.from({ length: 128 }, (_, at) => `t${at}`),
     "document",
     soon(),
@@ -268,7 +268,7 @@ test("where no text is taken, it is soon given up", async () => {
 test("a provider that refuses the key is not asked again for this call, and left alone after some", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 401, text: "Incorrect API key provided: secret-key" });
-  const embedder = embedderOf(server);
+  const embedder = buildEmbedder(server);
   for (let call = 1; call <= limits.breakerFailures; call++)
     expect((await embedder.embed(["a"], "document", soon())).failure).toBe("refused");
   expect(embedder.isAwake).toBe(false);
@@ -285,7 +285,7 @@ test("a provider that is back is found by one probe", async () => {
   const server = await modelServer();
   const hasty = hastyWorld(20);
   server.misbehave = () => ({ kind: "status", status: 401 });
-  const embedder = embedderOf(server, { world: hasty });
+  const embedder = buildEmbedder(server, { world: hasty });
   for (let call = 1; call <= limits.breakerFailures; call++)
     await embedder.embed(["a"], "document", soon(60_000, hasty));
   server.misbehave = undefined;
@@ -296,7 +296,7 @@ test("a provider that is back is found by one probe", async () => {
 test("callers with too little time do not make it leave the provider alone", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "hang" });
-  const embedder = embedderOf(server);
+  const embedder = buildEmbedder(server);
   for (let call = 0; call < 2 * limits.breakerFailures; call++) await embedder.embed(["a"], "query", soon(20));
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(embedder.isAwake).toBe(true);

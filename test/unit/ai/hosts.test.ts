@@ -1,6 +1,6 @@
 /** Which hosts count as self-hosted, by their text alone. */
 import { expect, test } from "vitest";
-import { hostOf, isSelfHosted } from "../../../src/ai/hosts.ts";
+import { parseHost, isSelfHosted } from "../../../src/ai/hosts.ts";
 
 const own = [
   "http://127.0.0.1:11434",
@@ -54,17 +54,17 @@ const foreign = [
 ];
 
 test.each(own)("%s is self-hosted", (address) => {
-  expect(isSelfHosted(hostOf(address), [])).toBe(true);
+  expect(isSelfHosted(parseHost(address), [])).toBe(true);
 });
 
 test.each(foreign)("%s is not self-hosted", (address) => {
-  expect(isSelfHosted(hostOf(address), [])).toBe(false);
+  expect(isSelfHosted(parseHost(address), [])).toBe(false);
 });
 
 test("a listed host is self-hosted whatever its case, and no other host for its sake", () => {
   const listed = ["Models.Example.com", "2001:db8::1"];
   for (const address of ["https://models.example.com", "https://MODELS.example.com.", "http://[2001:db8::1]:9"])
-    expect(isSelfHosted(hostOf(address), listed), address).toBe(true);
+    expect(isSelfHosted(parseHost(address), listed), address).toBe(true);
   for (const address of ["https://example.com", "https://a.models.example.com", "https://models.example.com.evil.org"])
-    expect(isSelfHosted(hostOf(address), listed), address).toBe(false);
+    expect(isSelfHosted(parseHost(address), listed), address).toBe(false);
 });

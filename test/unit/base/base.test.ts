@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { assert, AssertionFault } from "../../../src/base/faults/assert.ts";
 import { Batcher } from "../../../src/base/collections/batcher.ts";
-import { errorCodes, errorOfRefusal, refusalOf, ServiceError } from "../../../src/base/faults/errors.ts";
+import { errorCodes, toServiceError, toRefusalData, ServiceError } from "../../../src/base/faults/errors.ts";
 import { Watermark } from "../../../src/base/collections/watermark.ts";
 import { realWorld } from "../../../src/base/world.ts";
 
@@ -15,7 +15,7 @@ function collecting(options: Partial<ConstructorParameters<typeof Batcher<number
     itemsMax: 4,
     bytesMax: 1_000,
     waitingBytesMax: 10_000,
-    sizeOf: (item) => item,
+    measureItem: (item) => item,
     act: (items) => {
       batches.push(items);
     },
@@ -128,13 +128,13 @@ describe("watermark", () => {
 describe("errors", () => {
   test("a refusal crosses a thread as plain data and comes back the same", () => {
     const error = new ServiceError("overloaded", "full", { retryAfterSecs: 3, txid: 9 });
-    const back = errorOfRefusal(structuredClone(refusalOf(error)!));
+    const back = toServiceError(structuredClone(toRefusalData(error)!));
     expect({ code: back.code, message: back.message, detail: back.detail }).toEqual({
       code: "overloaded",
       message: "full",
       detail: { retryAfterSecs: 3, txid: 9 },
     });
-    expect(refusalOf(new Error("bug"))).toBeUndefined();
+    expect(toRefusalData(new Error("bug"))).toBeUndefined();
   });
 
   test("the table holds every code of the specification", () => {

@@ -1,6 +1,6 @@
 /** Trace context: what is read from a client's header, and what a request has without one. */
 import { expect, test } from "vitest";
-import { newSpanId, newTraceId, RequestTrace, traceOf, traceparentOf } from "../../../src/base/trace.ts";
+import { newSpanId, newTraceId, RequestTrace, parseTraceparent, formatTraceparent } from "../../../src/base/trace.ts";
 import { realWorld } from "../../../src/base/world.ts";
 
 const world = realWorld();
@@ -8,17 +8,17 @@ const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";
 
 test("a valid header gives its ids and whether it is sampled, and comes back as it was", () => {
-  expect(traceOf(`00-${traceId}-${spanId}-01`)).toEqual({ traceId, spanId, sampled: true });
-  expect(traceOf(`00-${traceId}-${spanId}-00`)).toEqual({ traceId, spanId, sampled: false });
+  expect(parseTraceparent(`00-${traceId}-${spanId}-01`)).toEqual({ traceId, spanId, sampled: true });
+  expect(parseTraceparent(`00-${traceId}-${spanId}-00`)).toEqual({ traceId, spanId, sampled: false });
   // Of the flags only the lowest is ours.
-  expect(traceOf(`00-${traceId}-${spanId}-fe`)).toMatchObject({ sampled: false });
-  expect(traceparentOf({ traceId, spanId, sampled: true })).toBe(`00-${traceId}-${spanId}-01`);
-  expect(traceparentOf({ traceId, spanId, sampled: false })).toBe(`00-${traceId}-${spanId}-00`);
+  expect(parseTraceparent(`00-${traceId}-${spanId}-fe`)).toMatchObject({ sampled: false });
+  expect(formatTraceparent({ traceId, spanId, sampled: true })).toBe(`00-${traceId}-${spanId}-01`);
+  expect(formatTraceparent({ traceId, spanId, sampled: false })).toBe(`00-${traceId}-${spanId}-00`);
 });
 
 test("a version to come may say more, this one may not", () => {
-  expect(traceOf(`01-${traceId}-${spanId}-01-more`)).toEqual({ traceId, spanId, sampled: true });
-  expect(traceOf(`00-${traceId}-${spanId}-01-more`)).toBeUndefined();
+  expect(parseTraceparent(`01-${traceId}-${spanId}-01-more`)).toEqual({ traceId, spanId, sampled: true });
+  expect(parseTraceparent(`00-${traceId}-${spanId}-01-more`)).toBeUndefined();
 });
 
 test.each([
@@ -37,7 +37,7 @@ test.each([
   `00-${traceId}-${spanId}-01, 00-${traceId}-${spanId}-01`,
   `01-${traceId}-${spanId}-01more`,
 ])("%j is no header", (text) => {
-  expect(traceOf(text)).toBeUndefined();
+  expect(parseTraceparent(text)).toBeUndefined();
 });
 
 test("a request keeps the trace that it came with, or gets one of its own that stays", () => {
@@ -49,7 +49,7 @@ test("a request keeps the trace that it came with, or gets one of its own that s
   const own = new RequestTrace(world, "garbage");
   const first = pick(own);
   expect(pick(own)).toEqual(first);
-  expect(traceOf(traceparentOf(own))).toEqual(first);
+  expect(parseTraceparent(formatTraceparent(own))).toEqual(first);
   expect(first.sampled).toBe(false);
   expect(new RequestTrace(world, undefined).traceId).not.toBe(first.traceId);
   expect([newTraceId(world), newSpanId(world)].map((id) => id.length)).toEqual([32, 16]);

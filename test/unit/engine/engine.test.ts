@@ -247,7 +247,7 @@ describe("life", () => {
     expect(readdirSync(join(directory, "db"))).toEqual([]);
     await client.write(target, "kv.put", put("k"), soon());
     expect(existsSync(join(directory, "db", target.uuid, "main.db"))).toBe(true);
-    await client.drop(target, soon());
+    await client.deleteTarget(target, soon());
     expect(existsSync(join(directory, "db", target.uuid))).toBe(false);
     await client.close();
   });

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { pageBytes } from "../../../src/format/history/pages.ts";
 import { traceBytes, TraceSearch } from "../../../src/format/erasure/traces.ts";
 import { eraseMemories, type Erased } from "../../../src/model/erasure.ts";
-import { forget, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { deleteMemory, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { appendTurn } from "../../../src/model/transcript/transcript.ts";
 import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
@@ -73,7 +73,7 @@ class Churned {
       const dice = this.random();
       if (dice < 0.15 && live.length > 0) {
         const [{ id }] = live.splice(Math.floor(this.random() * live.length), 1) as [Written];
-        database.write((tx) => forget(tx, { id }));
+        database.write((tx) => deleteMemory(tx, { id }));
       } else if (dice < 0.3) {
         const turn = {
           session: `session-${Math.floor(this.random() * 10)}`,
@@ -141,12 +141,12 @@ function eraseMany(churned: Churned): {
   const gone = new Set(erased.flatMap(({ memoryIds }) => memoryIds));
   const rows = churned.live.filter(({ id }) => gone.has(id)).map(({ row }) => row);
   const turns = churned.turns.filter(({ session }) => session === "session-3" || session === "session-4");
-  const wordsOf = (row: MemoryInput): string[] =>
+  const splitWords = (row: MemoryInput): string[] =>
     `${row.summary} ${row.content} ${row.keywords} ${row.source} ${row.metadata} ${row.topicKey ?? ""}`.match(
       /\b[b-z2-8]{16}\b/g,
     ) ?? [];
   const secrets = {
-    words: [...rows.flatMap(wordsOf), ...turns.map(({ content }) => content)],
+    words: [...rows.flatMap(splitWords), ...turns.map(({ content }) => content)],
     vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)],
   };
   expect(secrets.words.length).toBeGreaterThan(250);

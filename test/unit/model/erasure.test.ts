@@ -3,8 +3,14 @@ import { ulid } from "ulid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits/limits.ts";
 import { traceBytes } from "../../../src/format/erasure/traces.ts";
-import { erasedMemoryId, eraseMemories, heldMemories, settleErasure, type Erased } from "../../../src/model/erasure.ts";
-import { forget, getMemory, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import {
+  erasedMemoryId,
+  eraseMemories,
+  heldMemories,
+  deleteErasureNotes,
+  type Erased,
+} from "../../../src/model/erasure.ts";
+import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";
 import { listSessions } from "../../../src/model/transcript/sessions.ts";
@@ -43,7 +49,7 @@ const say = (sessionId: string, content: string, embedding?: Float32Array) =>
 const get = (id: string) => getMemory(database.view(), { id });
 const recalled = (query: string): string[] =>
   recall(database.view(), { query, includeSuperseded: true }).memories.map(({ id }) => id);
-const vectorOf = (seed: number): Float32Array =>
+const buildVector = (seed: number): Float32Array =>
   Float32Array.from({ length: 200 }, (_, at) => Math.sin(seed * 997 + at * at));
 
 /** Every row of every table, the shadow tables of the keyword index included; the journal is not content. */
@@ -78,9 +84,15 @@ function expectSoundIndex(): void {
 
 describe("a memory", () => {
   test("goes with its words, its vector and its provenance, and nothing else changes", () => {
-    add({ summary: "stays entirely", sessionId: "s", source: "a", embedding: vectorOf(1) });
-    const id = add({ summary: "zebra goes", sessionId: "s", source: "b", keywords: "quagga", embedding: vectorOf(2) });
-    database.write((tx) => upsertVector(tx, { collection: "c", id: "v", embedding: vectorOf(3) }));
+    add({ summary: "stays entirely", sessionId: "s", source: "a", embedding: buildVector(1) });
+    const id = add({
+      summary: "zebra goes",
+      sessionId: "s",
+      source: "b",
+      keywords: "quagga",
+      embedding: buildVector(2),
+    });
+    database.write((tx) => upsertVector(tx, { collection: "c", id: "v", embedding: buildVector(3) }));
     say("s", "still said");
     const row = database.connection.get<{ row: number }>("SELECT row FROM __service_memory WHERE id = ?", id)!.row;
     const before = dump();
@@ -185,12 +197,12 @@ describe("a session", () => {
 
   test("with turns takes its transcript and the number that it had come to", () => {
     for (const session of ["s", "t"])
-      for (let turn = 1; turn <= 3; turn++) say(session, `turn ${turn} of ${session}`, vectorOf(turn));
+      for (let turn = 1; turn <= 3; turn++) say(session, `turn ${turn} of ${session}`, buildVector(turn));
     expect(eraseSession("s", true)).toMatchObject({ found: true, memoryIds: [] });
     expect(lastTurns(database.view(), { sessionId: "s" }).turns).toEqual([]);
     expect(database.connection.all("SELECT * FROM __service_turn_floor")).toEqual([]);
     expect(
-      searchTurns(database.view(), { vector: vectorOf(1), k: 10 }).turns.map(({ sessionId }) => sessionId),
+      searchTurns(database.view(), { vector: buildVector(1), k: 10 }).turns.map(({ sessionId }) => sessionId),
     ).toEqual(["t", "t", "t"]);
     expect(say("s", "anew").seq).toBe(1);
   });
@@ -205,7 +217,7 @@ describe("a session", () => {
 
 describe("the journal", () => {
   test("gives the same coupon the same answer, though the target is there again, and changes nothing", () => {
-    const id = add({ topicKey: "t", embedding: vectorOf(1) });
+    const id = add({ topicKey: "t", embedding: buildVector(1) });
     const target = { kind: "topic", topicKey: "t", type: "fact" } as const;
     const first = erase(target);
     expect(first.memoryIds).toEqual([id]);
@@ -224,13 +236,13 @@ describe("the journal", () => {
     const id = add({});
     eraseMemory(id);
     expect(() => erase({ kind: "memory", memoryId: id }, "ers_1", Buffer.alloc(32, 8))).toThrow(/another key/);
-    const settle = () => database.group((tx) => settleErasure(tx, { couponId: "ers_1" }))[0]!;
+    const settle = () => database.group((tx) => deleteErasureNotes(tx, { couponId: "ers_1" }))[0]!;
     expect([settle(), settle()]).toMatchObject([{ changed: true }, { changed: false }]);
     expect(eraseMemory(id).found).toBe(false);
   });
 
   test("is not missed where nothing was ever erased", () => {
-    expect(database.group((tx) => settleErasure(tx, { couponId: "ers_1" }))[0]).toMatchObject({
+    expect(database.group((tx) => deleteErasureNotes(tx, { couponId: "ers_1" }))[0]).toMatchObject({
       kind: "done",
       changed: false,
     });
@@ -244,14 +256,16 @@ describe("the journal", () => {
 });
 
 test("caches of vectors are dropped, so that no matrix keeps an erased one", () => {
-  const id = add({ summary: "with vector", embedding: vectorOf(1) });
-  add({ summary: "with another", embedding: vectorOf(2) });
-  recall(database.view(), { embedding: vectorOf(1) });
+  const id = add({ summary: "with vector", embedding: buildVector(1) });
+  add({ summary: "with another", embedding: buildVector(2) });
+  recall(database.view(), { embedding: buildVector(1) });
   expect(database.vectors.bytes).toBeGreaterThan(0);
   eraseMemory(id);
   expect(database.vectors.bytes).toBe(0);
-  expect(recall(database.view(), { embedding: vectorOf(1) }).memories.map(({ id: found }) => found)).not.toContain(id);
-  expect(searchVectors(database.view(), { collection: "none", vector: vectorOf(1) }).hits).toEqual([]);
+  expect(recall(database.view(), { embedding: buildVector(1) }).memories.map(({ id: found }) => found)).not.toContain(
+    id,
+  );
+  expect(searchVectors(database.view(), { collection: "none", vector: buildVector(1) }).hits).toEqual([]);
 });
 
 test("samples of values that ANALYZE took are gone", () => {
@@ -264,13 +278,13 @@ test("samples of values that ANALYZE took are gone", () => {
 
 test("a forgotten memory is not found any more", () => {
   const id = add({});
-  database.write((tx) => forget(tx, { id }));
+  database.write((tx) => deleteMemory(tx, { id }));
   expect(eraseMemory(id).found).toBe(false);
 });
 
 test("windows within a vector that a vector which stays has too are left out; those of the row itself are not", () => {
-  const id = add({ topicKey: "one", embedding: vectorOf(1) });
-  add({ topicKey: "other", embedding: vectorOf(1) });
+  const id = add({ topicKey: "one", embedding: buildVector(1) });
+  add({ topicKey: "other", embedding: buildVector(1) });
   const { traces } = eraseMemory(id);
   expect([traces.windowsTotal, traces.windows.length / traceBytes]).toEqual([6, 3]);
 });
@@ -287,7 +301,7 @@ test("of too many windows a bounded number is kept, taken evenly, and all are co
 });
 
 test("traces are counted, and come to whole ones", () => {
-  const { traces } = eraseMemory(add({ embedding: vectorOf(1) }));
+  const { traces } = eraseMemory(add({ embedding: buildVector(1) }));
   // The row, its entry in the index, the vector's beginning; within the 800 bytes of the vector: at 0, at 512, at the
   // end.
   expect(traces).toMatchObject({ key, windowsTotal: 6 });

@@ -6,7 +6,7 @@ import { StoreError } from "../../../src/base/faults/errors.ts";
 import {
   createSchema,
   readState,
-  stateOfPage,
+  decodeStatePage,
   stateRootPage,
   writeState,
   type DatabaseState,
@@ -34,7 +34,7 @@ function statePage(connection: Connection): Uint8Array {
 test("a new database is at transaction 0, and nobody's", () => {
   const connection = newDatabase();
   expect(readState(connection)).toEqual({ txid: 0, committedAtMs: 0, writerEpochId: undefined });
-  expect(stateOfPage(statePage(connection))).toEqual({ txid: 0, committedAtMs: 0, writerEpochId: undefined });
+  expect(decodeStatePage(statePage(connection))).toEqual({ txid: 0, committedAtMs: 0, writerEpochId: undefined });
   connection.close();
 });
 
@@ -73,7 +73,7 @@ test("the page says what the row says, over all sizes of numbers, with and witho
     writeState(connection, state);
     expect(readState(connection)).toEqual(state);
     const image = reader.read(1, 1)[0]!.images.find(({ page }) => page === stateRootPage(connection))!;
-    expect(stateOfPage(image.bytes)).toEqual(state);
+    expect(decodeStatePage(image.bytes)).toEqual(state);
   }
   reader.close();
   connection.close();
@@ -83,7 +83,7 @@ test("the writer epoch is the caller's own copy, also of a Buffer", () => {
   const connection = newDatabase();
   writeState(connection, { txid: 1, committedAtMs: 1, writerEpochId: new Uint8Array(16).fill(7) });
   const page = Buffer.from(statePage(connection));
-  const { writerEpochId } = stateOfPage(page);
+  const { writerEpochId } = decodeStatePage(page);
   page.fill(0);
   expect(writerEpochId).toEqual(new Uint8Array(16).fill(7));
   connection.close();
@@ -99,7 +99,7 @@ test("the state page stays where it is and a leaf, whatever else the database ho
   expect(stateRootPage(connection)).toBe(root);
   const { path } = connection;
   connection.close();
-  expect(stateOfPage(readFileSync(path).subarray((root - 1) * 4096, root * 4096))).toEqual({
+  expect(decodeStatePage(readFileSync(path).subarray((root - 1) * 4096, root * 4096))).toEqual({
     txid: 5,
     committedAtMs: 6,
     writerEpoch: undefined,
@@ -115,7 +115,7 @@ describe("what is no state page is refused as corrupt", () => {
     }
   };
   const corrupt = (page: Uint8Array): void => {
-    const error = refusal(() => stateOfPage(page));
+    const error = refusal(() => decodeStatePage(page));
     expect(error).toBeInstanceOf(StoreError);
     expect(error).toMatchObject({ kind: "corrupt" });
   };
@@ -143,7 +143,7 @@ describe("what is no state page is refused as corrupt", () => {
     const connection = newDatabase();
     connection.run("UPDATE __service_state SET format = 99");
     const message = expect.stringContaining("99");
-    expect(refusal(() => stateOfPage(statePage(connection)))).toMatchObject({ kind: "misconfigured", message });
+    expect(refusal(() => decodeStatePage(statePage(connection)))).toMatchObject({ kind: "misconfigured", message });
     expect(refusal(() => readState(connection))).toMatchObject({ kind: "misconfigured", message });
     connection.close();
   });
@@ -186,7 +186,7 @@ describe("what is no state page is refused as corrupt", () => {
     corrupt(page.with(4, 0));
     corrupt(page.with(cell + 1, 2));
     for (const type of [0, 42, 46, 45, 7, 10]) corrupt(page.with(cell + 7, type));
-    expect(refusal(() => stateOfPage(page.with(cell + 7, 46)))).toMatchObject({
+    expect(refusal(() => decodeStatePage(page.with(cell + 7, 46)))).toMatchObject({
       message: expect.stringContaining("ends within a value"),
     });
   });
@@ -204,7 +204,7 @@ describe("what is no state page is refused as corrupt", () => {
       for (const flip of [1, 0x40, 0x80, 0xff]) {
         const changed = page.slice();
         changed[at]! ^= flip;
-        const outcome = refusal(() => stateOfPage(changed));
+        const outcome = refusal(() => decodeStatePage(changed));
         if (outcome instanceof Error) {
           expect(outcome).toBeInstanceOf(StoreError);
           refused++;

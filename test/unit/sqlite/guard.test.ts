@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits/limits.ts";
 import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/guard.ts";
-import { parametersOf, tokensOf } from "../../../src/sqlite/sql-tokens.ts";
+import { listParameters, parseTokens } from "../../../src/sqlite/sql-tokens.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";
 
 function refused(act: () => unknown): ServiceError {
@@ -19,7 +19,7 @@ function refused(act: () => unknown): ServiceError {
 
 describe("tokens", () => {
   test("are cut where SQLite cuts them", () => {
-    const kinds = (sql: string) => tokensOf(sql).map(({ kind, text }) => `${kind}:${text}`);
+    const kinds = (sql: string) => parseTokens(sql).map(({ kind, text }) => `${kind}:${text}`);
     expect(
       kinds("select \"a\"\"b\", [c d], `e`, 'f''g', x'0A', .5e-3, 0xfF, 1_0, ?1, :n, @m, $k->>'x' -- end"),
     ).toEqual([
@@ -61,20 +61,20 @@ describe("tokens", () => {
   });
 
   test("a byte order mark is space before a token and a letter inside one, as in SQLite", () => {
-    expect(tokensOf("\ufeff__service_kv").map(({ text }) => text)).toEqual(["__SERVICE_KV"]);
-    expect(tokensOf("a\ufeff").map(({ text }) => text)).toEqual(["A\ufeff"]);
+    expect(parseTokens("\ufeff__service_kv").map(({ text }) => text)).toEqual(["__SERVICE_KV"]);
+    expect(parseTokens("a\ufeff").map(({ text }) => text)).toEqual(["A\ufeff"]);
   });
 
   test.each(["'open", '"open', "`open", "[open", "x'0'", "x'gg'", "1a", "\\", "{", "a ! b", "#", ":", "\u0001"])(
     "what is illegal to SQLite is refused: %s",
     (sql) => {
-      expect(refused(() => tokensOf(sql)).code).toBe("invalid_request");
+      expect(refused(() => parseTokens(sql)).code).toBe("invalid_request");
     },
   );
 
   test("parameters are numbered as SQLite numbers them", () => {
-    expect(parametersOf(tokensOf("? ?3 :a ? :a @a ?1"))).toEqual(["?1", undefined, "?3", ":a", undefined, "@a"]);
-    expect(refused(() => parametersOf(tokensOf("?999999999"))).message).toContain("parameter");
+    expect(listParameters(parseTokens("? ?3 :a ? :a @a ?1"))).toEqual(["?1", undefined, "?3", ":a", undefined, "@a"]);
+    expect(refused(() => listParameters(parseTokens("?999999999"))).message).toContain("parameter");
   });
 });
 

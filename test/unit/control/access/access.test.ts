@@ -10,7 +10,7 @@ import {
   type NameStanding,
 } from "../../../../src/control/access/access.ts";
 import { anonymous, type Identity, scopeIncludes, type ScopeName } from "../../../../src/control/access/identity.ts";
-import { accessRuleOf } from "../../../../src/service/pipeline/authorization.ts";
+import { buildAccessRule } from "../../../../src/service/pipeline/authorization.ts";
 import { endpoints, type Endpoint } from "../../../../src/service/call/methods.ts";
 
 const deletedAtMs = 1_000_000;
@@ -22,7 +22,7 @@ type Bearer = {
   readonly issuedAtMs?: number;
 };
 
-function tokenOf(scope: ScopeName, { database, namespace, issuedAtMs = 0 }: Bearer): Identity {
+function buildToken(scope: ScopeName, { database, namespace, issuedAtMs = 0 }: Bearer): Identity {
   return { kind: "token", hash: "0123456789abcdef", scope, database, namespace, issuedAtMs, expiresAtMs: 10 ** 12 };
 }
 
@@ -62,7 +62,7 @@ const enough: Readonly<Record<ScopeName, readonly ScopeName[]>> = {
   admin: ["admin"],
 };
 
-function targetsOf({ segments }: Endpoint): readonly [string, AccessTarget][] {
+function listTargets({ segments }: Endpoint): readonly [string, AccessTarget][] {
   const fields = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.name] : []));
   if (fields.includes("db") || fields.includes("profile"))
     return databaseTargets.map((name) => [
@@ -74,18 +74,18 @@ function targetsOf({ segments }: Endpoint): readonly [string, AccessTarget][] {
 }
 
 describe.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("%s", (_name, endpoint) => {
-  const rule = accessRuleOf(endpoint);
+  const rule = buildAccessRule(endpoint);
   const cases: [string, Identity, ScopeName | undefined][] = [["platform", platform, undefined]];
   for (const [bearer, claims] of Object.entries(bearers))
-    for (const scope of scopes) cases.push([bearer, tokenOf(scope, claims), scope]);
+    for (const scope of scopes) cases.push([bearer, buildToken(scope, claims), scope]);
 
   test("nobody in particular is unauthorized", () => {
-    for (const [, target] of targetsOf(endpoint))
+    for (const [, target] of listTargets(endpoint))
       expect(decide({ rule, identity: anonymous, target })).toEqual({ kind: "unauthorized" });
   });
 
   test.each(cases)("%s", (bearer, identity, scope) => {
-    for (const [name, target] of targetsOf(endpoint)) {
+    for (const [name, target] of listTargets(endpoint)) {
       const isCovered = opened[rule.credential]![bearer]?.includes(name) === true;
       const hasScope = scope === undefined || rule.scope === undefined || enough[rule.scope].includes(scope);
       expect([name, decide({ rule, identity, target }).kind]).toEqual([
@@ -97,7 +97,7 @@ describe.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("
 });
 
 test("every rule is of a kind that the table knows", () => {
-  for (const endpoint of endpoints) expect(Object.keys(opened)).toContain(accessRuleOf(endpoint).credential);
+  for (const endpoint of endpoints) expect(Object.keys(opened)).toContain(buildAccessRule(endpoint).credential);
   expect(
     decide({ rule: { credential: "none", scope: undefined }, identity: anonymous, target: { kind: "node" } }),
   ).toEqual({ kind: "allow" });
@@ -107,7 +107,7 @@ describe("revocation", () => {
   const rules = scopes.map((scope): AccessRule => ({ credential: "database", scope }));
   const decisions = (identity: Identity, standing: NameStanding): string[] =>
     rules.map((rule) => decide({ rule, identity, target: { kind: "database", name: "acme--alice", standing } }).kind);
-  const admin = (claims: Bearer): Identity => tokenOf("admin", claims);
+  const admin = (claims: Bearer): Identity => buildToken("admin", claims);
 
   test("a per-database token is for its own uuid alone; after the deletion it reads nothing and writes nothing", () => {
     const own = admin({ database: { name: "acme--alice", uuid: "u1" } });
@@ -178,11 +178,11 @@ describe("revocation", () => {
       { uuid: undefined, deletedAtMs },
     ];
     for (const endpoint of endpoints) {
-      const rule = accessRuleOf(endpoint);
-      for (const [, target] of targetsOf(endpoint)) {
+      const rule = buildAccessRule(endpoint);
+      for (const [, target] of listTargets(endpoint)) {
         for (const identity of [
           platform,
-          ...Object.values(bearers).flatMap((claims) => scopes.map((scope) => tokenOf(scope, claims))),
+          ...Object.values(bearers).flatMap((claims) => scopes.map((scope) => buildToken(scope, claims))),
         ]) {
           if (target.kind !== "database" || asksStanding(rule, identity, target)) continue;
           const kinds = standings.map(

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
 import { KeySet } from "../../../../src/control/access/key-set.ts";
 import { Receipts, verifyReceipt } from "../../../../src/control/access/receipts.ts";
-import { signingKeyOf, type SigningKey } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey, type SigningKey } from "../../../../src/control/access/signing-key.ts";
 import {
   signedBytes,
   type ErasureReceipt,
@@ -12,7 +12,7 @@ import {
 import { sampleReceiptPayload } from "../../../support/format-samples.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
 
-const newKey = (): Promise<SigningKey> => signingKeyOf(generateKeyPairSync("ed25519").privateKey);
+const newKey = (): Promise<SigningKey> => buildSigningKey(generateKeyPairSync("ed25519").privateKey);
 /** As it comes over a wire: plain JSON, its members in another order. */
 const reordered = (value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return value;

@@ -61,7 +61,7 @@ test("another node learns of it when what it knows is old, and in an outage keep
   expect(elsewhere.has(ofProfile)).toBe(false);
   await elsewhere.refresh();
   expect(elsewhere.has(ofProfile)).toBe(true);
-  store.fateOf = () => "refused";
+  store.decideFate = () => "refused";
   await elsewhere.refresh();
   expect(elsewhere.has(ofProfile)).toBe(true);
   await expect(here.revoke({ kind: "db", name: "acme--alice" }, "01HF7YAT00000000000000000K")).rejects.toMatchObject({

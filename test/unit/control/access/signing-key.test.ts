@@ -4,10 +4,10 @@ import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { calculateJwkThumbprint } from "jose";
 import { describe, expect, test } from "vitest";
-import { bytesOf, utf8Of } from "../../../../src/base/bytes.ts";
+import { encodeUtf8, decodeUtf8 } from "../../../../src/base/bytes.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { KeySet } from "../../../../src/control/access/key-set.ts";
-import { type KeySources, loadSigningKey, signingKeyOf } from "../../../../src/control/access/signing-key.ts";
+import { type KeySources, loadSigningKey, buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { publicKeyKey, signingKeyKey } from "../../../../src/format/keys/object-keys.ts";
 import { keyFile } from "../../../../src/server/config/key-file.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
@@ -23,8 +23,8 @@ function fresh(): { readonly base64: string; readonly pem: string } {
   };
 }
 
-async function kidOf(pem: string): Promise<string> {
-  return (await signingKeyOf(createPrivateKey(pem))).kid;
+async function readKid(pem: string): Promise<string> {
+  return (await buildSigningKey(createPrivateKey(pem))).kid;
 }
 
 function sources(over: Partial<KeySources> = {}): KeySources & { readonly directory: string } {
@@ -39,10 +39,10 @@ describe("precedence", () => {
     const [given, local, kept] = [fresh(), fresh(), fresh()];
     const from = sources({ given: given.base64, persist: true });
     await from.file.write(local.pem);
-    await from.store.put(signingKeyKey, bytesOf(kept.pem), absent);
-    expect(await loadSigningKey(from)).toMatchObject({ from: "variable", key: { kid: await kidOf(given.pem) } });
+    await from.store.put(signingKeyKey, encodeUtf8(kept.pem), absent);
+    expect(await loadSigningKey(from)).toMatchObject({ from: "variable", key: { kid: await readKid(given.pem) } });
     expect(from.file.read()).toBe(local.pem);
-    expect(utf8Of((await from.store.get(signingKeyKey))!.bytes)).toBe(kept.pem);
+    expect(decodeUtf8((await from.store.get(signingKeyKey))!.bytes)).toBe(kept.pem);
   });
 
   test("the file wins over object storage, and the node knows that they differ", async () => {
@@ -52,32 +52,32 @@ describe("precedence", () => {
     expect(await loadSigningKey(from)).toMatchObject({
       from: "file",
       differsFromKept: false,
-      key: { kid: await kidOf(local.pem) },
+      key: { kid: await readKid(local.pem) },
     });
     // It was offered to nodes that have no file of their own.
     expect(await loadSigningKey(sources({ persist: true, store: from.store }))).toMatchObject({
       from: "object storage",
-      key: { kid: await kidOf(local.pem) },
+      key: { kid: await readKid(local.pem) },
     });
     const other = sources({ persist: true });
-    await other.store.put(signingKeyKey, bytesOf(kept.pem), absent);
+    await other.store.put(signingKeyKey, encodeUtf8(kept.pem), absent);
     await other.file.write(local.pem);
     expect(await loadSigningKey(other)).toMatchObject({
       from: "file",
       differsFromKept: true,
-      key: { kid: await kidOf(local.pem) },
+      key: { kid: await readKid(local.pem) },
     });
   });
 
   test("object storage is asked and written only when it is to keep the key", async () => {
     const kept = fresh();
     const from = sources();
-    await from.store.put(signingKeyKey, bytesOf(kept.pem), absent);
+    await from.store.put(signingKeyKey, encodeUtf8(kept.pem), absent);
     const made = await loadSigningKey(from);
-    expect([made.from, made.key.kid === (await kidOf(kept.pem))]).toEqual(["generated", false]);
+    expect([made.from, made.key.kid === (await readKid(kept.pem))]).toEqual(["generated", false]);
     expect(await loadSigningKey({ ...from, persist: true, file: keyFile(temporaryDirectory()) })).toMatchObject({
       from: "object storage",
-      key: { kid: await kidOf(kept.pem) },
+      key: { kid: await readKid(kept.pem) },
     });
   });
 
@@ -130,7 +130,7 @@ describe("what cannot be read", () => {
     await expect(loadSigningKey(from)).rejects.toThrow(/^the local signing key file is not/);
     expect(from.file.read()).toBe(text);
     const kept = sources({ persist: true });
-    await kept.store.put(signingKeyKey, bytesOf(text), absent);
+    await kept.store.put(signingKeyKey, encodeUtf8(text), absent);
     await expect(loadSigningKey(kept)).rejects.toThrow(/^the object keys\/signing is not/);
   });
 
@@ -144,11 +144,11 @@ describe("what cannot be read", () => {
 });
 
 describe("the key set", () => {
-  const listedOf = async (): Promise<Awaited<ReturnType<typeof signingKeyOf>>["listed"]> =>
-    (await signingKeyOf(createPrivateKey(fresh().pem))).listed;
+  const readListed = async (): Promise<Awaited<ReturnType<typeof buildSigningKey>>["listed"]> =>
+    (await buildSigningKey(createPrivateKey(fresh().pem))).listed;
 
   test("a key is named by its RFC 7638 thumbprint, and its private half is not in it", async () => {
-    const listed = await listedOf();
+    const listed = await readListed();
     expect(listed).toEqual({
       kty: "OKP",
       crv: "Ed25519",
@@ -161,7 +161,7 @@ describe("the key set", () => {
 
   test("keys that were in use before stay listed, after the one in use", async () => {
     const store = new MemoryStore();
-    const [old, current] = [await listedOf(), await listedOf()];
+    const [old, current] = [await readListed(), await readListed()];
     await new KeySet(store, realWorld(), old).publish();
     const keySet = new KeySet(store, realWorld(), current);
     await keySet.publish();
@@ -171,7 +171,7 @@ describe("the key set", () => {
 
   test("a foreign object hides no key and is none", async () => {
     const store = new MemoryStore();
-    const [old, current] = [await listedOf(), await listedOf()];
+    const [old, current] = [await readListed(), await readListed()];
     await new KeySet(store, realWorld(), old).publish();
     for (const [name, text] of [
       ["a", ""],
@@ -179,7 +179,7 @@ describe("the key set", () => {
       ["c", "null"],
       ["d", '{"v":1,"kty":"OKP","crv":"X25519","x":"AA"}'],
     ] as const)
-      await store.put(publicKeyKey(name), bytesOf(text), absent);
+      await store.put(publicKeyKey(name), encodeUtf8(text), absent);
     expect(await new KeySet(store, realWorld(), current).keys()).toEqual([current, old]);
   });
 
@@ -193,7 +193,7 @@ describe("the key set", () => {
       list: (prefix, options) => (++lists, store.list(prefix, options)),
       purgeVersions: () => store.purgeVersions(),
     };
-    const current = await listedOf();
+    const current = await readListed();
     const keySet = new KeySet(counting, realWorld(), current);
     await Promise.all(Array.from({ length: 20 }, () => keySet.keys()));
     await keySet.keys();

@@ -5,7 +5,7 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { Credentials, derivedClusterKey } from "../../../../src/control/access/credentials.ts";
-import { signingKeyOf } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";
 import { seeded } from "../../../support/random.ts";
 import { setWorld } from "../../../support/set-world.ts";
@@ -13,8 +13,8 @@ import { setWorld } from "../../../support/set-world.ts";
 const startMs = 1_800_000_000_000;
 const startSecs = startMs / 1_000;
 const { privateKey } = generateKeyPairSync("ed25519");
-const key = await signingKeyOf(privateKey);
-const otherKey = await signingKeyOf(generateKeyPairSync("ed25519").privateKey);
+const key = await buildSigningKey(privateKey);
+const otherKey = await buildSigningKey(generateKeyPairSync("ed25519").privateKey);
 
 function node(platformKey: string | undefined = "the platform's key") {
   const clock = setWorld(startMs);
@@ -41,7 +41,7 @@ const signedBy =
   (text: string): Buffer =>
     sign(null, Buffer.from(text), other);
 
-async function refusalOf(credentials: Credentials, credential: string | undefined): Promise<unknown> {
+async function catchRefusal(credentials: Credentials, credential: string | undefined): Promise<unknown> {
   return credentials
     .identify(credential)
     .catch((error: unknown) => ({ code: (error as { code: string }).code, message: (error as Error).message }));
@@ -106,8 +106,8 @@ describe("a minted token", () => {
       clock.now = startMs + 64_000;
       expect(await asked.identify(token)).toMatchObject({ kind: "token" });
       clock.now = startMs + 65_000;
-      expect(await refusalOf(asked, token)).toEqual({ code: "unauthorized", message: "the token has expired" });
-      expect(await refusalOf(asked, token)).toEqual({ code: "unauthorized", message: "the token has expired" });
+      expect(await catchRefusal(asked, token)).toEqual({ code: "unauthorized", message: "the token has expired" });
+      expect(await catchRefusal(asked, token)).toEqual({ code: "unauthorized", message: "the token has expired" });
     }
   });
 });
@@ -162,7 +162,7 @@ describe("what is not good", () => {
   ];
 
   test.each(cases)("%s", async (_what, token) => {
-    expect(await refusalOf(node().credentials, token)).toEqual(notValid);
+    expect(await catchRefusal(node().credentials, token)).toEqual(notValid);
   });
 
   test("the claims that these are made of are good, within the leeway", async () => {
@@ -190,18 +190,18 @@ describe("what is not good", () => {
           .every((piece, index) =>
             Buffer.from(piece, "base64url").equals(Buffer.from(token.split(".")[index]!, "base64url")),
           );
-      if (!same) expect(await refusalOf(credentials, changed), changed).toEqual(notValid);
+      if (!same) expect(await catchRefusal(credentials, changed), changed).toEqual(notValid);
     }
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: "binary", maxLength: 300 }), async (text) => {
-        expect(await refusalOf(credentials, text)).toEqual(notValid);
+        expect(await catchRefusal(credentials, text)).toEqual(notValid);
       }),
       { numRuns: 200 },
     );
   });
 
   test("no credential at all is told so", async () => {
-    expect(await refusalOf(node().credentials, undefined)).toMatchObject({
+    expect(await catchRefusal(node().credentials, undefined)).toMatchObject({
       code: "unauthorized",
       message: expect.stringContaining("Authorization: Bearer"),
     });
@@ -216,7 +216,7 @@ describe("the platform key", () => {
       hash: expect.stringMatching(/^[0-9a-f]{16}$/),
     });
     for (const near of ["the platform's ke", "the platform's key ", "The platform's key", "the platform's keyy"])
-      expect(await refusalOf(credentials, near)).toEqual(notValid);
+      expect(await catchRefusal(credentials, near)).toEqual(notValid);
     const clock = setWorld(startMs);
     const without = new Credentials({
       tokens: new Tokens(key, clock.world),
@@ -224,7 +224,7 @@ describe("the platform key", () => {
       platformKey: undefined,
       world: clock.world,
     });
-    for (const guess of ["undefined", ""]) expect(await refusalOf(without, guess)).toEqual(notValid);
+    for (const guess of ["undefined", ""]) expect(await catchRefusal(without, guess)).toEqual(notValid);
   });
 });
 

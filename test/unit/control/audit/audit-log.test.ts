@@ -8,7 +8,7 @@ import { AuditLog } from "../../../../src/control/audit/audit-log.ts";
 import { AuditStreams } from "../../../../src/control/audit/audit-streams.ts";
 import { auditTimeMs, type AuditEvent } from "../../../../src/format/audit/audit-event.ts";
 import { brokenLinks, firstLink } from "../../../../src/format/audit/audit-object.ts";
-import { dayOf, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
+import { formatDay, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { setWorld } from "../../../support/set-world.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
@@ -37,7 +37,7 @@ interface Given {
   readonly log?: Log;
   /** By namespace; `acme` is on, others are off. */
   readonly policies?: Record<string, AuditPolicy>;
-  readonly policyOf?: (namespace: string) => Promise<AuditPolicy>;
+  readonly readPolicy?: (namespace: string) => Promise<AuditPolicy>;
 }
 
 /** A log whose timer never fires: a test flushes itself. */
@@ -47,7 +47,7 @@ function open({
   node = nodeA,
   log = silentLog,
   policies = { acme: on },
-  policyOf,
+  readPolicy,
 }: Given = {}) {
   const audit = new AuditLog({
     store,
@@ -55,7 +55,7 @@ function open({
     log,
     node,
     flushMs: 1_000_000,
-    policyOf: policyOf ?? (async (namespace) => policies[namespace] ?? off),
+    readPolicy: readPolicy ?? (async (namespace) => policies[namespace] ?? off),
   });
   const events = async (namespace = "acme"): Promise<readonly AuditEvent[]> =>
     (await new AuditStreams(store, silentLog).read(namespace, all)).events;
@@ -266,17 +266,17 @@ describe("a store that fails", () => {
     async () => {
       const log = countingLog();
       const { audit, store, events, txids } = open({ log });
-      store.fateOf = () => "refused";
+      store.decideFate = () => "refused";
       audit.record(ingest(1));
       await audit.flush();
-      store.fateOf = (verb) => (verb === "put" ? "answerLost" : "fine");
+      store.decideFate = (verb) => (verb === "put" ? "answerLost" : "fine");
       audit.record(ingest(2));
       await audit.flush();
-      store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+      store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
       audit.record(ingest(3));
       await audit.flush();
       expect(await txids()).toEqual([1, 2]);
-      store.fateOf = () => "fine";
+      store.decideFate = () => "fine";
       await audit.flush();
       expect(await txids()).toEqual([1, 2, 3]);
       expect(brokenLinks(await events())).toEqual([]);
@@ -288,7 +288,7 @@ describe("a store that fails", () => {
   test("a policy that cannot be read holds back its own namespace only, and is asked again", async () => {
     let readable = false;
     const { audit, txids } = open({
-      policyOf: async (namespace) => {
+      readPolicy: async (namespace) => {
         if (namespace === "dark" && !readable) throw new Error("no answer");
         return on;
       },
@@ -306,11 +306,11 @@ describe("a store that fails", () => {
   test("what does not fit is counted, said once per flush, and stands as a gap in the stream", async () => {
     const log = countingLog();
     const { audit, store, events } = open({ log });
-    store.fateOf = () => "refused";
+    store.decideFate = () => "refused";
     const extra = 7;
     for (let txid = 0; txid < limits.auditEventsMax + extra; txid++) audit.record(ingest(txid));
     expect(audit.dropped).toBe(extra);
-    store.fateOf = () => "fine";
+    store.decideFate = () => "fine";
     await audit.flush();
     await audit.flush();
     audit.record(ingest(0));
@@ -334,7 +334,7 @@ describe("a store that fails", () => {
 
   test("a flood of strangers does not crowd out the others", async () => {
     const { audit, store } = open();
-    store.fateOf = () => "refused";
+    store.decideFate = () => "refused";
     for (let n = 0; n < limits.auditEventsMax; n++) audit.record(stranger);
     const lost = audit.dropped;
     expect(lost).toBe(limits.auditEventsMax - limits.auditStrangersMax);
@@ -344,7 +344,7 @@ describe("a store that fails", () => {
 
   test("recording neither waits nor throws, whatever the store and the policies do", async () => {
     const never = new Promise<never>(() => {});
-    const { audit } = open({ policyOf: () => never, world: hastyWorld(100) });
+    const { audit } = open({ readPolicy: () => never, world: hastyWorld(100) });
     for (let n = 0; n < 100; n++) expect(audit.record(ingest(n))).toBeUndefined();
     await audit.close();
     expect(audit.dropped).toBe(100);
@@ -354,12 +354,12 @@ describe("a store that fails", () => {
     const { audit, store, txids } = open();
     audit.record(ingest(1));
     await audit.flush();
-    store.fateOf = () => ({ held: new Promise<void>(() => {}) });
+    store.decideFate = () => ({ held: new Promise<void>(() => {}) });
     audit.record(ingest(2));
     void audit.flush();
     await expect.poll(() => store.count("put")).toBe(2);
     // The process is gone: nobody ever calls this log again.
-    store.fateOf = () => "fine";
+    store.decideFate = () => "fine";
     const next = open({ store });
     next.audit.record(ingest(3));
     await next.audit.flush();
@@ -368,11 +368,11 @@ describe("a store that fails", () => {
 
   test("a stopping node stores what is left, also when the store comes back only then", async () => {
     const { audit, store, txids } = open({ world: hastyWorld(20) });
-    store.fateOf = () => "refused";
+    store.decideFate = () => "refused";
     for (let txid = 1; txid <= 3; txid++) audit.record(ingest(txid));
     await audit.flush();
     const closing = audit.close();
-    store.fateOf = () => "fine";
+    store.decideFate = () => "fine";
     await closing;
     expect(await txids()).toEqual([1, 2, 3]);
     audit.record(ingest(4));
@@ -382,7 +382,7 @@ describe("a store that fails", () => {
   test("a stopping node does not wait for a store that stays silent, and says what was lost", async () => {
     const log = countingLog();
     const { audit, store } = open({ world: hastyWorld(50), log });
-    store.fateOf = () => ({ held: new Promise<void>(() => {}) });
+    store.decideFate = () => ({ held: new Promise<void>(() => {}) });
     audit.record(ingest(1));
     await audit.close();
     expect(audit.dropped).toBe(1);
@@ -398,7 +398,7 @@ test("events are flushed within the interval, without being asked", async () => 
     log: silentLog,
     node: nodeA,
     flushMs: 20,
-    policyOf: async () => on,
+    readPolicy: async () => on,
   });
   audit.record(ingest(1));
   await expect.poll(() => store.keys("audit/").length, { timeout: 2_000 }).toBe(1);
@@ -435,7 +435,7 @@ test(
     expect(await audit.sweep()).toBe(6);
     expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
     expect(await audit.sweep()).toBe(0);
-    expect(dayOf(world.atMs)).toBe("2026-01-05");
+    expect(formatDay(world.atMs)).toBe("2026-01-05");
   },
 );
 
@@ -453,14 +453,14 @@ test("a sweep removes nothing of a namespace that is another node's to sweep", a
   const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
   const store = new ScriptedStore();
   const ours = new Set(["acme"]);
-  const policyOf = async (): Promise<AuditPolicy> => ({ ...on, retentionSecs: 60 });
+  const readPolicy = async (): Promise<AuditPolicy> => ({ ...on, retentionSecs: 60 });
   const audit = new AuditLog({
     store,
     world,
     log: silentLog,
     node: nodeA,
     flushMs: 1_000_000,
-    policyOf,
+    readPolicy,
     tends: async (namespace) => ours.has(namespace),
   });
   for (const namespace of ["acme", "other"]) audit.record(ingest(1, namespace));

@@ -20,7 +20,7 @@ function kept(): { store: ScriptedStore; records: CopyRecords; clock: { now: num
   return { store, records: new CopyRecords(store, clock.world), clock };
 }
 
-async function ordersOf(records: CopyRecords, node: string): Promise<CopyPlace[]> {
+async function listOrders(records: CopyRecords, node: string): Promise<CopyPlace[]> {
   const found: CopyPlace[] = [];
   for await (const place of records.orders(node)) found.push(place);
   return found;
@@ -86,10 +86,10 @@ describe("copies", () => {
     const { records } = kept();
     const copy = await records.register(uuid, a);
     for (let times = 0; times < 2; times++) await records.order({ uuid, node: a.node, copy });
-    expect(await ordersOf(records, a.node)).toEqual([{ uuid, node: a.node, copy }]);
-    expect(await ordersOf(records, b.node)).toEqual([]);
+    expect(await listOrders(records, a.node)).toEqual([{ uuid, node: a.node, copy }]);
+    expect(await listOrders(records, b.node)).toEqual([]);
     await records.fulfilled({ uuid, node: a.node, copy });
-    expect(await ordersOf(records, a.node)).toEqual([]);
+    expect(await listOrders(records, a.node)).toEqual([]);
   });
 
   test(
@@ -106,7 +106,7 @@ describe("copies", () => {
       expect(await records.forget(a.node)).toBe(1);
       expect(await records.forget(a.node)).toBe(0);
       expect(await records.isForgotten(a.node)).toBe(true);
-      expect(await ordersOf(records, a.node)).toEqual([]);
+      expect(await listOrders(records, a.node)).toEqual([]);
       expect((await records.list(uuid)).map(({ copy, forgottenAtMs }) => [copy, forgottenAtMs])).toEqual([
         [lost, clock.now],
         [ofB, undefined],

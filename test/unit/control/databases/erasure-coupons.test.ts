@@ -22,7 +22,7 @@ const { traces } = sampleCoupon;
 
 /** The id of the n-th erasure. */
 const idOf = (n: number): string => `ers_01HF7YAT${String(n).padStart(18, "0")}`;
-const begunOf = (n: number, of = uuid): ErasureCoupon => ({
+const buildBegun = (n: number, of = uuid): ErasureCoupon => ({
   ...sampleCoupon,
   id: idOf(n),
   uuid: of,
@@ -49,9 +49,9 @@ const completed = (coupon: ErasureCoupon): ErasureCoupon => ({
   ...coupon,
   status: "completed",
   completedAtMs: startMs + 5,
-  receipt: receiptOf(coupon),
+  receipt: buildReceipt(coupon),
 });
-const receiptOf = (coupon: ErasureCoupon): ErasureReceipt => ({
+const buildReceipt = (coupon: ErasureCoupon): ErasureReceipt => ({
   payload: receiptPayload(coupon, startMs + 5, sampleEvidence),
   alg: "EdDSA",
   kid: "k",
@@ -81,14 +81,14 @@ function kept(): Kept {
 }
 
 const alreadyThere = expect.objectContaining({ name: "ServiceError", code: "already_exists" }) as ServiceError;
-const faultOf = (kind: string): StoreError => expect.objectContaining({ name: "StoreError", kind }) as StoreError;
+const matchFault = (kind: string): StoreError => expect.objectContaining({ name: "StoreError", kind }) as StoreError;
 
 describe("the life of a coupon", () => {
   test("erasure-06: a coupon is created if absent, and only once", async () => {
     const { coupons, store } = kept();
-    await coupons.begin(begunOf(1));
-    await expect(coupons.begin({ ...begunOf(1), database: "other" })).rejects.toThrow(alreadyThere);
-    expect(await coupons.get(uuid, idOf(1))).toEqual(begunOf(1));
+    await coupons.begin(buildBegun(1));
+    await expect(coupons.begin({ ...buildBegun(1), database: "other" })).rejects.toThrow(alreadyThere);
+    expect(await coupons.get(uuid, idOf(1))).toEqual(buildBegun(1));
     expect(store.keys()).toEqual([erasureMarkerKey(uuid, idOf(1)), erasureCouponKey(uuid, idOf(1))]);
     expect(await coupons.get(uuid, idOf(2))).toBeUndefined();
     expect(await coupons.get(otherUuid, idOf(1))).toBeUndefined();
@@ -104,7 +104,7 @@ describe("the life of a coupon", () => {
       ),
     );
     const outcomes = await Promise.allSettled(
-      nodes.map((node, index) => node.begin({ ...begunOf(1), database: `node-${index}` })),
+      nodes.map((node, index) => node.begin({ ...buildBegun(1), database: `node-${index}` })),
     );
     const winners = outcomes.flatMap(({ status }, index) => (status === "fulfilled" ? [index] : []));
     expect(winners).toHaveLength(1);
@@ -116,8 +116,8 @@ describe("the life of a coupon", () => {
     "erasure-06: the unfinished ones are those that have begun, are pending or blocked, of one database or " + "of all",
     async () => {
       const { coupons, unfinished } = kept();
-      for (const n of [1, 2, 3, 4]) await coupons.begin(begunOf(n));
-      await coupons.begin(begunOf(5, otherUuid));
+      for (const n of [1, 2, 3, 4]) await coupons.begin(buildBegun(n));
+      await coupons.begin(buildBegun(5, otherUuid));
       for (const n of [2, 3, 4]) await coupons.change(uuid, idOf(n), erased);
       await coupons.change(uuid, idOf(3), blocked);
       await coupons.change(uuid, idOf(4), completed);
@@ -129,7 +129,7 @@ describe("the life of a coupon", () => {
 
   test("completion destroys the traces, then removes the marker, and is for good", async () => {
     const { coupons, store } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     await coupons.change(uuid, idOf(1), erased);
     await coupons.change(uuid, idOf(1), (coupon) => ({ ...blocked(coupon), waitingFor: "x" }));
     const changes: string[] = [];
@@ -150,7 +150,7 @@ describe("the life of a coupon", () => {
 
   test("a coupon whose target was unknown is discarded with its marker; one that has come further stays", async () => {
     const { coupons, store, unfinished } = kept();
-    for (const n of [1, 2]) await coupons.begin(begunOf(n));
+    for (const n of [1, 2]) await coupons.begin(buildBegun(n));
     await coupons.change(uuid, idOf(2), erased);
     for (const n of [1, 2, 3]) await coupons.discard(uuid, idOf(n));
     expect(store.keys()).toEqual([erasureMarkerKey(uuid, idOf(2)), erasureCouponKey(uuid, idOf(2))]);
@@ -159,10 +159,10 @@ describe("the life of a coupon", () => {
 
   test("a coupon cannot be changed into that of another erasure, nor one that is not there into anything", async () => {
     const { coupons } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     await expect(coupons.change(uuid, idOf(1), (coupon) => ({ ...coupon, id: idOf(2) }))).rejects.toThrow(/invariant/);
-    await expect(coupons.change(uuid, idOf(2), () => expect.unreachable())).rejects.toThrow(faultOf("corrupt"));
-    expect(await coupons.change(uuid, idOf(1), () => undefined)).toEqual(begunOf(1));
+    await expect(coupons.change(uuid, idOf(2), () => expect.unreachable())).rejects.toThrow(matchFault("corrupt"));
+    expect(await coupons.change(uuid, idOf(1), () => undefined)).toEqual(buildBegun(1));
   });
 });
 
@@ -176,7 +176,7 @@ describe("changes that race", () => {
           new ErasureCoupons({ store: await openStore(location, realWorld()), world: realWorld(), log: silentLog }),
       ),
     );
-    await nodes[0]!.begin(begunOf(1));
+    await nodes[0]!.begin(buildBegun(1));
     const counted = (coupon: ErasureCoupon): ErasureCoupon => ({
       ...coupon,
       waitingFor: String(Number(coupon.waitingFor ?? 0) + 1),
@@ -187,7 +187,7 @@ describe("changes that race", () => {
 
   test("to completion give every caller the one receipt", async () => {
     const { coupons, store } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     await coupons.change(uuid, idOf(1), erased);
     const all = await Promise.all(
       Array.from({ length: 6 }, (_, n) =>
@@ -200,27 +200,27 @@ describe("changes that race", () => {
 
   test("tell their own put from one of the same content by another node", async () => {
     const { coupons, store } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     const waiting = (coupon: ErasureCoupon): ErasureCoupon => ({
       ...coupon,
       waitingFor: `${coupon.waitingFor ?? ""}x`,
     });
     let lost = 1;
-    store.fateOf = (verb) => (verb === "put" && lost-- > 0 ? "answerLost" : "fine");
+    store.decideFate = (verb) => (verb === "put" && lost-- > 0 ? "answerLost" : "fine");
     expect((await coupons.change(uuid, idOf(1), waiting)).waitingFor).toBe("x");
     expect((await coupons.get(uuid, idOf(1)))?.waitingFor).toBe("x");
   });
 
   test("end when the store keeps no promise", async () => {
     const { coupons, store } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     const key = erasureCouponKey(uuid, idOf(1));
     let n = 0;
     const change = coupons.change(uuid, idOf(1), (coupon) => {
       store.spoil(key, () => encodeCoupon(coupon, countingBytes(16, n++ & 0xff)));
       return { ...coupon, waitingFor: "x" };
     });
-    await expect(change).rejects.toThrow(faultOf("unavailable"));
+    await expect(change).rejects.toThrow(matchFault("unavailable"));
     expect(n).toBeGreaterThan(10);
   });
 });
@@ -235,12 +235,12 @@ describe("what a failure leaves behind", () => {
       ["erasures/", "answerLost"],
     ] as const) {
       const { coupons, store, unfinished } = kept();
-      store.fateOf = (request, key) => (request === "put" && key.startsWith(verb) ? fate : "fine");
-      const outcome = await coupons.begin(begunOf(1)).then(
+      store.decideFate = (request, key) => (request === "put" && key.startsWith(verb) ? fate : "fine");
+      const outcome = await coupons.begin(buildBegun(1)).then(
         () => "begun",
         (error: unknown) => (error as StoreError).kind,
       );
-      store.fateOf = () => "fine";
+      store.decideFate = () => "fine";
       const [coupon, marker] = [
         store.read(erasureCouponKey(uuid, idOf(1))),
         store.read(erasureMarkerKey(uuid, idOf(1))),
@@ -254,9 +254,9 @@ describe("what a failure leaves behind", () => {
   test("F85: a coupon that was put although its caller gave up is found by its marker", async () => {
     const { coupons, store, unfinished } = kept();
     const { promise: late, resolve } = Promise.withResolvers<void>();
-    store.fateOf = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? { late } : "fine");
-    await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unknown_outcome"));
-    store.fateOf = () => "fine";
+    store.decideFate = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? { late } : "fine");
+    await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unknown_outcome"));
+    store.decideFate = () => "fine";
     expect(await unfinished()).toEqual([]);
     resolve();
     await late;
@@ -265,9 +265,9 @@ describe("what a failure leaves behind", () => {
 
   test("a marker without a coupon is left alone while its coupon may be on its way, and then removed", async () => {
     const { coupons, store, clock, unfinished } = kept();
-    store.fateOf = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
-    await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unavailable"));
-    store.fateOf = () => "fine";
+    store.decideFate = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
+    await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unavailable"));
+    store.decideFate = () => "fine";
     clock.now += limits.erasureMarkerMs;
     expect(await unfinished()).toEqual([]);
     expect(store.keys("erasing/")).toHaveLength(1);
@@ -278,8 +278,8 @@ describe("what a failure leaves behind", () => {
 
   test("F42: nor is it removed by a node whose clock has come to be ahead", async () => {
     const { coupons, store, clock, unfinished } = kept();
-    store.fateOf = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
-    await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unavailable"));
+    store.decideFate = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
+    await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unavailable"));
     clock.aheadMs = 4 * 86_400_000;
     expect(await unfinished()).toEqual([]);
     expect(store.keys("erasing/")).toHaveLength(1);
@@ -295,7 +295,7 @@ describe("what a failure leaves behind", () => {
       log: silentLog,
     });
     store.watch = (key) => (monotonicMs += key.startsWith("erasures/") ? limits.erasureMarkerMs / 2 : 0);
-    await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unavailable"));
+    await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unavailable"));
     expect(store.keys()).toEqual([]);
   });
 
@@ -305,15 +305,15 @@ describe("what a failure leaves behind", () => {
       (one: Kept) => one.coupons.change(uuid, idOf(1), () => undefined),
     ]) {
       const one = kept();
-      await one.coupons.begin(begunOf(1));
+      await one.coupons.begin(buildBegun(1));
       await one.coupons.change(uuid, idOf(1), erased);
-      one.store.fateOf = (verb) => (verb === "delete" ? "refused" : "fine");
+      one.store.decideFate = (verb) => (verb === "delete" ? "refused" : "fine");
       expect((await one.coupons.change(uuid, idOf(1), completed)).status).toBe("completed");
       expect(one.store.keys("erasing/")).toHaveLength(1);
       expect(one.logged).toHaveLength(1);
       expect(await one.unfinished()).toEqual([]);
       expect(one.store.keys("erasing/")).toHaveLength(1);
-      one.store.fateOf = () => "fine";
+      one.store.decideFate = () => "fine";
       await sees(one);
       expect(one.store.keys("erasing/")).toEqual([]);
     }
@@ -328,7 +328,7 @@ describe("what a failure leaves behind", () => {
       let purge = async (): Promise<VersionPurge> => ({ versioned: true, removed: 2, uploadsAborted: 0, locked: 0 });
       const purgeVersions = (prefix: string): Promise<VersionPurge> => (purged.push(prefix), purge());
       Object.assign(store, { purgeVersions });
-      for (const n of [1, 2, 3]) await coupons.begin(begunOf(n)).then(() => coupons.change(uuid, idOf(n), erased));
+      for (const n of [1, 2, 3]) await coupons.begin(buildBegun(n)).then(() => coupons.change(uuid, idOf(n), erased));
       await coupons.change(uuid, idOf(1), completed);
       expect(purged).toEqual([erasureCouponKey(uuid, idOf(1))]);
       purge = () => Promise.reject(new StoreError("misconfigured", "not allowed"));
@@ -344,11 +344,11 @@ describe("what a failure leaves behind", () => {
 
   test("a rotten coupon is an error to who asks for it, and hides no other in a list", async () => {
     const { coupons, store, logged, unfinished } = kept();
-    for (const n of [1, 2, 3]) await coupons.begin(begunOf(n));
+    for (const n of [1, 2, 3]) await coupons.begin(buildBegun(n));
     store.spoil(erasureCouponKey(uuid, idOf(2)), (bytes) => bytes.with(60, bytes[60]! ^ 1));
-    await expect(coupons.get(uuid, idOf(2))).rejects.toThrow(faultOf("corrupt"));
-    await expect(coupons.change(uuid, idOf(2), erased)).rejects.toThrow(faultOf("corrupt"));
-    await expect(coupons.discard(uuid, idOf(2))).rejects.toThrow(faultOf("corrupt"));
+    await expect(coupons.get(uuid, idOf(2))).rejects.toThrow(matchFault("corrupt"));
+    await expect(coupons.change(uuid, idOf(2), erased)).rejects.toThrow(matchFault("corrupt"));
+    await expect(coupons.discard(uuid, idOf(2))).rejects.toThrow(matchFault("corrupt"));
     expect(await unfinished()).toEqual([1, 3].map(idOf));
     expect((await coupons.list(uuid)).coupons.map(({ id }) => id)).toEqual([3, 1].map(idOf));
     expect(logged).toHaveLength(2);
@@ -358,18 +358,18 @@ describe("what a failure leaves behind", () => {
 
   test("a coupon under another one's key is taken for rotten", async () => {
     const { coupons, store } = kept();
-    for (const n of [1, 2]) await coupons.begin(begunOf(n));
+    for (const n of [1, 2]) await coupons.begin(buildBegun(n));
     store.spoil(erasureCouponKey(uuid, idOf(2)), () => store.read(erasureCouponKey(uuid, idOf(1)))!.bytes);
-    await expect(coupons.get(uuid, idOf(2))).rejects.toThrow(faultOf("corrupt"));
+    await expect(coupons.get(uuid, idOf(2))).rejects.toThrow(matchFault("corrupt"));
   });
 
   test("F96: a store that does not answer is an error, never an empty list", async () => {
     const { coupons, store, unfinished } = kept();
-    await coupons.begin(begunOf(1));
+    await coupons.begin(buildBegun(1));
     for (const verb of ["list", "get"]) {
-      store.fateOf = (request) => (request === verb ? "refused" : "fine");
-      await expect(unfinished()).rejects.toThrow(faultOf("unavailable"));
-      await expect(coupons.list(uuid)).rejects.toThrow(faultOf("unavailable"));
+      store.decideFate = (request) => (request === verb ? "refused" : "fine");
+      await expect(unfinished()).rejects.toThrow(matchFault("unavailable"));
+      await expect(coupons.list(uuid)).rejects.toThrow(matchFault("unavailable"));
     }
   });
 });
@@ -380,8 +380,8 @@ describe("a list of coupons", () => {
     const count = 2 * limits.erasuresListMax;
     const nonce = countingBytes(16, 1);
     for (let n = 0; n < count; n++)
-      await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(begunOf(n), nonce), { kind: "absent" });
-    await coupons.begin(begunOf(count, otherUuid));
+      await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(buildBegun(n), nonce), { kind: "absent" });
+    await coupons.begin(buildBegun(count, otherUuid));
     await store.calm.put(`erasures/${uuid}/foreign`, countingBytes(3, 1), { kind: "absent" });
     const seen: string[] = [];
     let parts = 0;
@@ -400,7 +400,7 @@ describe("a list of coupons", () => {
   test("ends early when its coupons are large, and never before the first", async () => {
     const { coupons, store } = kept();
     const windows = new Uint8Array(limits.erasureCouponBytesMax * 0.7);
-    const large = (n: number): ErasureCoupon => ({ ...erased(begunOf(n)), traces: { ...traces!, windows } });
+    const large = (n: number): ErasureCoupon => ({ ...erased(buildBegun(n)), traces: { ...traces!, windows } });
     const bytes = encodeCoupon(large(0), countingBytes(16, 1)).length;
     const fitting = Math.floor(limits.erasuresListBytesMax / bytes);
     for (let n = 0; n <= fitting; n++)
@@ -417,7 +417,7 @@ describe("a list of coupons", () => {
 
 test("what lies in the store is a coupon of the format", async () => {
   const { coupons, store } = kept();
-  await coupons.begin(begunOf(1));
-  expect(decodeCoupon(store.read(erasureCouponKey(uuid, idOf(1)))!.bytes)).toEqual(begunOf(1));
+  await coupons.begin(buildBegun(1));
+  expect(decodeCoupon(store.read(erasureCouponKey(uuid, idOf(1)))!.bytes)).toEqual(buildBegun(1));
   expect(Buffer.from(store.read(erasureMarkerKey(uuid, idOf(1)))!.bytes).toString()).toBe(idOf(1));
 });

@@ -1,6 +1,6 @@
 /** What is due, in the order of its hours. */
 import { expect, test } from "vitest";
-import { databaseOfDue, listDue, putDue, removeDue } from "../../../../src/control/databases/expiry-index.ts";
+import { readDueName, listDue, putDue, removeDue } from "../../../../src/control/databases/expiry-index.ts";
 import { dueKey, parseDueKey } from "../../../../src/format/keys/expiry-keys.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
@@ -34,7 +34,7 @@ test("lists what is due and nothing that is not, page by page, oldest first; the
   const { entries, next } = await listDue(store, startMs + hourMs, undefined);
   expect(entries.map(({ atMs }) => atMs)).toEqual([startMs, startMs + hourMs]);
   expect(next).toBeUndefined();
-  expect(await databaseOfDue(store, entries[0]!)).toBe("acme--alice");
+  expect(await readDueName(store, entries[0]!)).toBe("acme--alice");
   await removeDue(store, entries[0]!);
   expect((await listDue(store, startMs + hourMs, undefined)).entries).toHaveLength(1);
   expect((await listDue(store, startMs - 1, undefined)).entries).toEqual([]);
@@ -44,15 +44,15 @@ test("lists what is due and nothing that is not, page by page, oldest first; the
 test("a name that is none, or was not known, is no name", async () => {
   const store = new MemoryStore();
   await putDue(store, { uuid, branchId, atMs: startMs }, undefined);
-  expect(await databaseOfDue(store, { uuid, branchId, atMs: startMs })).toBeUndefined();
+  expect(await readDueName(store, { uuid, branchId, atMs: startMs })).toBeUndefined();
   await store.put(dueKey({ uuid, branchId, atMs: startMs + hourMs }), Buffer.from("../x"), { kind: "absent" });
-  expect(await databaseOfDue(store, { uuid, branchId, atMs: startMs + hourMs })).toBeUndefined();
+  expect(await readDueName(store, { uuid, branchId, atMs: startMs + hourMs })).toBeUndefined();
 });
 
 test("an entry whose answer was lost is there", async () => {
   const store = new ScriptedStore(() => startMs);
   let lost = 0;
-  store.fateOf = () => (lost++ === 0 ? "answerLost" : "fine");
+  store.decideFate = () => (lost++ === 0 ? "answerLost" : "fine");
   await putDue(store, { uuid, branchId, atMs: startMs }, "acme--alice");
   expect(store.keys("due/")).toHaveLength(1);
 });

@@ -29,6 +29,6 @@ test("a store that does not answer leaves what is known, and nodes without names
   const { world, now } = setWorld(1_700_000_000_000);
   const store = new ScriptedStore(() => now);
   const names = new NodeNames(store, world);
-  store.fateOf = () => "refused";
+  store.decideFate = () => "refused";
   expect(await names.of([a])).toEqual({});
 });

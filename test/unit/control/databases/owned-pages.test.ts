@@ -4,7 +4,7 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import { listDue } from "../../../../src/control/databases/expiry-index.ts";
 import { ownedPage, owns, type OwnedShards } from "../../../../src/control/databases/owned-pages.ts";
 import { dueKey } from "../../../../src/format/keys/expiry-keys.ts";
-import { shardOf, shardsCount, shardText } from "../../../../src/format/core/shards.ts";
+import { computeShard, shardsCount, shardText } from "../../../../src/format/core/shards.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ListPage } from "../../../../src/store/port/object-store.ts";
 import { seeded } from "../../../support/random.ts";
@@ -25,7 +25,7 @@ class PagedStore extends MemoryStore {
   }
 }
 
-function shardsOf(...owned: number[]): OwnedShards {
+function buildShards(...owned: number[]): OwnedShards {
   return { has: (shard) => owned.includes(shard), from: (shard) => owned.find((one) => one >= shard) };
 }
 
@@ -40,7 +40,7 @@ async function put(store: MemoryStore, key: string): Promise<void> {
   await store.put(key, Uint8Array.of(1), { kind: "absent" });
 }
 
-async function keysOf(store: PagedStore, prefix: string, uuidAt: number, shards: OwnedShards): Promise<string[]> {
+async function listKeys(store: PagedStore, prefix: string, uuidAt: number, shards: OwnedShards): Promise<string[]> {
   const keys: string[] = [];
   for (let after: string | undefined; ;) {
     const page = await ownedPage(store, prefix, uuidAt, shards, after);
@@ -53,13 +53,13 @@ async function keysOf(store: PagedStore, prefix: string, uuidAt: number, shards:
 test("every shard has a name, and every uuid and every other name is in one", () => {
   expect(shardText(0)).toBe("000");
   expect(shardText(shardsCount - 1)).toBe("fff");
-  expect(shardOf("abc00000-0000-4000-8000-000000000001")).toBe(0xabc);
-  const names = Array.from({ length: 200 }, (_, index) => shardOf(`audit/${index}`));
+  expect(computeShard("abc00000-0000-4000-8000-000000000001")).toBe(0xabc);
+  const names = Array.from({ length: 200 }, (_, index) => computeShard(`audit/${index}`));
   for (const shard of names)
     expect(shard).toSatisfy((one: number) => Number.isInteger(one) && one >= 0 && one < shardsCount);
   expect(new Set(names).size).toBeGreaterThan(180);
-  expect(owns(shardsOf(0xabc), "abc00000-0000-4000-8000-000000000001")).toBe(true);
-  expect(owns(shardsOf(0xabd), "abc00000-0000-4000-8000-000000000001")).toBe(false);
+  expect(owns(buildShards(0xabc), "abc00000-0000-4000-8000-000000000001")).toBe(true);
+  expect(owns(buildShards(0xabd), "abc00000-0000-4000-8000-000000000001")).toBe(false);
 });
 
 test("what is listed is what lies in the owned shards, whatever else is there, in pages of any size", async () => {
@@ -75,7 +75,7 @@ test("what is listed is what lies in the owned shards, whatever else is there, i
     );
     for (const key of [...keys, "p/zz", "p/~", "p/", "o/000", "q/000"]) await put(store, key);
     const uuidAt = isGrouped ? "p/10/".length : "p/".length;
-    expect(await keysOf(store, "p/", uuidAt, shardsOf(...owned))).toEqual(
+    expect(await listKeys(store, "p/", uuidAt, buildShards(...owned))).toEqual(
       keys.filter((key) => owned.includes(parseInt(key.slice(uuidAt, uuidAt + 3), 16))).sort(),
     );
   }
@@ -86,19 +86,19 @@ test(
     "there is little, none where nothing is owned",
   async () => {
     const store = new PagedStore(limits.storeListMax);
-    const all = shardsOf(...Array.from({ length: shardsCount }, (_, shard) => shard));
-    expect(await keysOf(store, "p/", 2, all)).toEqual([]);
+    const all = buildShards(...Array.from({ length: shardsCount }, (_, shard) => shard));
+    expect(await listKeys(store, "p/", 2, all)).toEqual([]);
     expect(store.lists).toBe(1);
     store.lists = 0;
-    expect(await keysOf(store, "p/", 2, shardsOf())).toEqual([]);
+    expect(await listKeys(store, "p/", 2, buildShards())).toEqual([]);
     expect(store.lists).toBe(0);
     const dense = new PagedStore(10);
     for (let shard = 0; shard < 300; shard++)
       for (let each = 0; each < 5; each++) await put(dense, `p/${uuidIn(shard)}`);
-    expect(await keysOf(dense, "p/", 2, shardsOf(3, 100, 200, 4_000))).toHaveLength(15);
+    expect(await listKeys(dense, "p/", 2, buildShards(3, 100, 200, 4_000))).toHaveLength(15);
     expect(dense.lists).toBeLessThanOrEqual(4);
     dense.lists = 0;
-    expect(await keysOf(dense, "p/", 2, all)).toHaveLength(1_500);
+    expect(await listKeys(dense, "p/", 2, all)).toHaveLength(1_500);
     expect(dense.lists).toBe(150);
   },
 );
@@ -116,12 +116,12 @@ test("what is due is looked for hour by hour in the owned shards, and not beyond
   const nowMs = startMs + 3 * hourMs + 1;
   const found: string[] = [];
   for (let after: string | undefined; ;) {
-    const page = await listDue(store, nowMs, after, shardsOf(7, 77, 177));
+    const page = await listDue(store, nowMs, after, buildShards(7, 77, 177));
     found.push(...page.entries.map(dueKey));
     if (page.next === undefined) break;
     after = page.next;
   }
-  const wanted = places.filter(({ uuid, atMs }) => [7, 77, 177].includes(shardOf(uuid)) && atMs <= nowMs);
+  const wanted = places.filter(({ uuid, atMs }) => [7, 77, 177].includes(computeShard(uuid)) && atMs <= nowMs);
   expect(found).toEqual(wanted.map(dueKey).sort());
   // For each of four hours: one to find it, and one for each shard but the last; besides, one that finds the next hour.
   expect(store.lists).toBeLessThanOrEqual(4 * 4 + 1);

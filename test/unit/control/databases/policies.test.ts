@@ -76,7 +76,7 @@ describe("a namespace's policy", () => {
     async (fate) => {
       const policies = node();
       let puts = 0;
-      time.store.fateOf = (verb) => (verb === "put" && ++puts === 1 ? fate : "fine");
+      time.store.decideFate = (verb) => (verb === "put" && ++puts === 1 ? fate : "fine");
       expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 1 });
       expect(await policies.getNamespace("acme")).toMatchObject({ revision: 1 });
       expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 2 });
@@ -86,9 +86,9 @@ describe("a namespace's policy", () => {
   test("a put that stays in doubt says so, and what this node enforces is read anew", async () => {
     const policies = node();
     await policies.putNamespace("acme", pitr(600));
-    time.store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+    time.store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
     await expect(policies.putNamespace("acme", pitr(60))).rejects.toMatchObject({ kind: "unknown_outcome" });
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const before = time.store.count("get");
     expect((await policies.effective("acme")).pitrSecs).toBe(600);
     expect(time.store.count("get")).toBeGreaterThan(before);
@@ -144,7 +144,7 @@ describe("a profile's policy", () => {
     const gate = Promise.withResolvers<void>();
     let held = 0;
     // The put of the profile waits until somebody else has written the profile and the namespace.
-    time.store.fateOf = (verb, key) =>
+    time.store.decideFate = (verb, key) =>
       verb === "put" && key === profilePolicyKey("acme", "a") && ++held === 1 ? { held: gate.promise } : "fine";
     const late = policies.putProfile("acme", "a", pitr(600));
     const refused = expect(late).rejects.toMatchObject({ code: "conflict" });
@@ -260,7 +260,7 @@ describe("governance-13: a store that fails", () => {
     await policies.putNamespace("acme", { ...pitr(600), ai_egress: { ask: "deny" } });
     await policies.effective("acme", "a");
     await time.pass(cacheMs);
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     for (let call = 0; call < 5; call++) {
       expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
         known: true,
@@ -270,7 +270,7 @@ describe("governance-13: a store that fails", () => {
       await time.pass(cacheMs);
     }
     expect(lines).toHaveLength(1);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await node().putNamespace("acme", pitr(60));
     expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
       known: true,
@@ -281,7 +281,7 @@ describe("governance-13: a store that fails", () => {
 
   test("with a policy that is not known denies all egress, keeps the node's bounds, and is asked again", async () => {
     const policies = node();
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
       known: false,
       pitrSecs: nodePitrSecs,
@@ -289,7 +289,7 @@ describe("governance-13: a store that fails", () => {
       egress: denied,
       audit: { enabled: false },
     });
-    time.store.fateOf = (_, key) => (key === profilePolicyKey("acme", "a") ? "refused" : "fine");
+    time.store.decideFate = (_, key) => (key === profilePolicyKey("acme", "a") ? "refused" : "fine");
     await node().putNamespace("acme", pitr(600));
     expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
       known: false,
@@ -297,7 +297,7 @@ describe("governance-13: a store that fails", () => {
       egress: denied,
     });
     expect(await time.of(policies.effective("acme"))).toMatchObject({ known: true, pitrSecs: 600, egress: allowed });
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
       known: true,
       pitrSecs: 600,
@@ -313,7 +313,7 @@ describe("governance-13: a store that fails", () => {
       await time.of(policies.effective("acme", "a"));
       await time.pass(cacheMs);
       const never = new Promise<void>(() => {});
-      time.store.fateOf = () => ({ held: never });
+      time.store.decideFate = () => ({ held: never });
       const waited = async (profile: string): Promise<number> => {
         const beganMs = time.scheduler.nowMs;
         await time.of(policies.effective("acme", profile));
@@ -328,7 +328,7 @@ describe("governance-13: a store that fails", () => {
 
   test("fails whoever wants to see or change a policy", async () => {
     const policies = node();
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     for (const act of [
       () => policies.getNamespace("acme"),
       () => policies.getProfile("acme", "a"),

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realDisk, type Disk } from "../../../../src/base/disk.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { failureOf } from "../../../../src/engine/api/failures.ts";
+import { toFailureAnswer } from "../../../../src/engine/api/failures.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
@@ -19,13 +19,13 @@ test.each([
   ["SQLITE_IOERR_WRITE", "the disk is failing"],
   ["SQLITE_READONLY_DBMOVED", "the disk is read-only"],
 ])("%s is a disk's fault: unavailable, by name, without the system's own words", (code, words) => {
-  const { refusal } = failureOf(coded(code));
+  const { refusal } = toFailureAnswer(coded(code));
   expect(refusal).toMatchObject({ code: "unavailable", message: `the node's storage failed: ${words}` });
 });
 
 test("anything else stays a fault of ours", () => {
-  expect(failureOf(coded("ERR_ASSERTION"))).toMatchObject({ fault: { message: "quoted: secret" } });
-  expect(failureOf(new StoreError("unavailable", "x"))).toMatchObject({ refusal: { code: "unavailable" } });
+  expect(toFailureAnswer(coded("ERR_ASSERTION"))).toMatchObject({ fault: { message: "quoted: secret" } });
+  expect(toFailureAnswer(new StoreError("unavailable", "x"))).toMatchObject({ refusal: { code: "unavailable" } });
 });
 
 test("F17: a database whose file finds no room is unavailable, and opens when there is some", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { databasePrefix, manifestKey, historyKey } from "../../../../src/format/keys/object-keys.ts";
-import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
+import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
 const pool = (time: VirtualTime, { uuid }: TimedEngine): string[] => time.store.keys(databasePrefix(uuid));
@@ -135,7 +135,7 @@ describe("a database of which object storage has nothing any more", () => {
     time.store.watch = () => {};
     for (const key of pool(time, writer)) await time.of(time.store.delete(key));
     await time.pass(60_000);
-    expect(await outcomeOf(replica.keys())).not.toBe("database_not_found");
+    expect(await describeOutcome(replica.keys())).not.toBe("database_not_found");
     expect(existsSync(join(replica.directory, "db", replica.uuid, "main.db"))).toBe(true);
     expect(replica.notices.join("\n")).toContain("catalog is missing");
   });
@@ -166,18 +166,18 @@ describe("a database of which object storage has nothing any more", () => {
     await node.put("k", "main", { durable: true });
     await node.branch({ act: "fork", name: "exp" });
     await node.put("e", "exp", { durable: true });
-    time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+    time.store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
     await node.put("only here", "exp");
     await node.lose();
     const next = await (async () => {
       node.kill();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       time.store.watch = () => {};
       for (const key of pool(time, node)) await time.of(time.store.delete(key));
       return new LeasedNode(time, "node", {}, node.directory);
     })();
     await next.renew(1e9);
-    expect(await outcomeOf(time.of(next.client.purgeCopies(next.uuid, next.soon())))).toBe("unavailable");
+    expect(await describeOutcome(time.of(next.client.removeCopies(next.uuid, next.soon())))).toBe("unavailable");
     expect(readdirSync(join(next.directory, "db", next.uuid)).some((name) => name.endsWith("-wal"))).toBe(true);
   });
 });
@@ -191,10 +191,11 @@ describe("a database that came into being only half", () => {
       const time = new VirtualTime();
       const node = new TimedEngine(time, { idleCloseMs: 30_000 });
       let puts = 0;
-      time.store.fateOf = (verb, key) => (verb === "put" && isCatalog(key) && ++puts >= failing ? "refused" : "fine");
+      time.store.decideFate = (verb, key) =>
+        verb === "put" && isCatalog(key) && ++puts >= failing ? "refused" : "fine";
       for (let n = 0; n < 3; n++) await expect(node.put("a")).rejects.toMatchObject({ code: "unavailable" });
       expect(await node.keys()).toEqual([]);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await node.put("b");
       expect(time.catalog(node.uuid)).toMatchObject({ seq: 1, branches: [{ name: "main", id: "main" }] });
       await node.sync();
@@ -253,7 +254,7 @@ describe("a database that came into being only half", () => {
     const { time, node } = await withoutCatalog();
     const next = new TimedEngine(time, {}, node.directory);
     let isRefused = true;
-    time.store.fateOf = (verb, key) => (isRefused && verb === "put" && isCatalog(key) ? "refused" : "fine");
+    time.store.decideFate = (verb, key) => (isRefused && verb === "put" && isCatalog(key) ? "refused" : "fine");
     expect(await next.keys()).toEqual(["a"]);
     await expect(next.put("b")).rejects.toMatchObject({ code: "unavailable" });
     isRefused = false;

@@ -73,7 +73,7 @@ async function backedUp(to: ObjectStore): Promise<BackupOutcome> {
 const restored = (from: ObjectStore, to: ObjectStore): ReturnType<typeof restoreAll> =>
   restoreAll(parts(from, to), { fromName: "the backup", verify: "sample", force: false });
 
-async function troublesOf(store: ObjectStore): Promise<string[]> {
+async function listTroubles(store: ObjectStore): Promise<string[]> {
   const findings = new Findings();
   await new StoreDoctor({
     store,
@@ -111,14 +111,14 @@ test.each([
       // The last write is the one that says it is complete.
       if (manifest && manifest.value.state !== "complete") {
         await expect(restored(to, new MemoryStore())).rejects.toThrow("the backup was not completed");
-        const found = await troublesOf(to);
+        const found = await listTroubles(to);
         expect(found).toContain("backup_incomplete");
         // What a catalog or a name does not lead to yet may be there; what manifests refer to is, at every moment.
         for (const kind of found)
           expect(["backup_incomplete", "catalog_missing", "database_unclaimed"]).toContain(kind);
       }
       expect((await backedUp(to)).isComplete).toBe(true);
-      expect(await troublesOf(to)).toEqual([]);
+      expect(await listTroubles(to)).toEqual([]);
     }
   },
 );
@@ -139,7 +139,7 @@ test(
       if ((await to.list("", { limit: 1 })).objects.length > 0 && !(await readManifest(to))) continue;
       expect((await restored(backup, to)).isComplete).toBe(true);
       await expect(refuseBackup(to)).resolves.toBeUndefined();
-      expect(await troublesOf(to)).toEqual([]);
+      expect(await listTroubles(to)).toEqual([]);
     }
   },
 );

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
-import { inventoryOf } from "../../../../src/engine/rescue/inventory.ts";
+import { takeInventory } from "../../../../src/engine/rescue/inventory.ts";
 import { decodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
@@ -75,7 +75,7 @@ test("what is packed and collected meanwhile is not missed: the newer manifest i
   );
   expect(gone.some(Boolean), "the collector has been there").toBe(true);
   expect(outcome).toMatchObject({ kind: "copied", branchIds: ["main"] });
-  const inventory = await inventoryOf({ store: to, uuid: node.uuid, press: inlinePress, disk: soundDisk }, true);
+  const inventory = await takeInventory({ store: to, uuid: node.uuid, press: inlinePress, disk: soundDisk }, true);
   expect([...inventory.faults]).toEqual([]);
   expect(decodeManifest((await to.get(manifestKey(node.uuid, "main")))!.bytes).txid).toBe(
     time.manifest(node.uuid).txid,

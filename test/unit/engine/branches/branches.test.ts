@@ -8,7 +8,7 @@ import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { branchPath } from "../../../../src/engine/local/files.ts";
 import { encodeCatalog } from "../../../../src/format/history/catalog.ts";
-import { encodeManifest, hashOf } from "../../../../src/format/history/manifest.ts";
+import { encodeManifest, computeSha256 } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../../../src/format/history/history.ts";
 import { catalogKey, manifestKey, historyKey, poolId } from "../../../../src/format/keys/object-keys.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
@@ -19,9 +19,9 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
   return { time, node: new TimedEngine(time, { idleCloseMs: 1e12, ...options }) };
 }
 
-const idOf = (time: VirtualTime, node: TimedEngine, name: string): string =>
+const findId = (time: VirtualTime, node: TimedEngine, name: string): string =>
   time.catalog(node.uuid).branches.find((branch) => branch.name === name)!.id;
-const codeOf = (promise: Promise<unknown>): Promise<string> =>
+const describeOutcome = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "done",
     (error: { code?: string }) => error.code ?? String(error),
@@ -29,21 +29,25 @@ const codeOf = (promise: Promise<unknown>): Promise<string> =>
 
 /** Gives the branch named states, as so many checkpoints leave them: an object of history, which the manifest names. */
 async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: string, count: number): Promise<void> {
-  const branchId = idOf(time, node, name);
+  const branchId = findId(time, node, name);
   const manifest = time.manifest(node.uuid, branchId);
   const id = poolId(branchId, manifest.epoch, node.world.ulid());
   const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: manifest.txid, createdAtMs: n }));
   const bytes = encodeHistory({ uuid: node.uuid, branchId, timelines: [], checkpoints });
   const { version } = time.store.read(manifestKey(node.uuid, branchId))!;
   await time.store.calm.put(historyKey(node.uuid, id), bytes, { kind: "absent" });
-  const next = { ...manifest, seq: manifest.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };
+  const next = {
+    ...manifest,
+    seq: manifest.seq + 1,
+    history: { id, bytes: bytes.length, sha256: computeSha256(bytes) },
+  };
   await time.store.calm.put(manifestKey(node.uuid, branchId), encodeManifest(next), { kind: "version", version });
 }
 
 /** From now on a put of the catalog has no answer, and lands when what is given for it is called. */
 function delayCatalog({ store }: VirtualTime, { uuid }: TimedEngine): (() => void)[] {
   const landings: (() => void)[] = [];
-  store.fateOf = (verb, key) =>
+  store.decideFate = (verb, key) =>
     verb === "put" && key === catalogKey(uuid)
       ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
       : "fine";
@@ -128,7 +132,7 @@ describe("a fork", () => {
 
   test("many at once, of one parent, all come to be", async () => {
     const { time, node } = setup();
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(15) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(15) });
     await node.put("k");
     const names = Array.from({ length: 40 }, (_, n) => `f${String(n).padStart(2, "0")}`);
     await time.of(Promise.all(names.map((name) => node.branching({ act: "fork", name }))));
@@ -144,9 +148,9 @@ describe("a fork", () => {
     const other = new TimedEngine(time, { nodeId: "other" });
     await other.keys();
     const both = [node.branching({ act: "fork", name: "x" }), node.branching({ act: "fork", name: "x" })];
-    expect((await time.of(Promise.all(both.map(codeOf)))).toSorted()).toEqual(["already_exists", "done"]);
+    expect((await time.of(Promise.all(both.map(describeOutcome)))).toSorted()).toEqual(["already_exists", "done"]);
     // The other node knows an older catalog; the store's decides.
-    expect(await codeOf(other.branch({ act: "fork", name: "x" }))).toBe("already_exists");
+    expect(await describeOutcome(other.branch({ act: "fork", name: "x" }))).toBe("already_exists");
     expect(time.store.violations).toEqual([]);
   });
 });
@@ -156,12 +160,12 @@ describe("names", () => {
     const { node } = setup();
     await node.put("k");
     await node.branch({ act: "fork", name: "x" });
-    expect(await codeOf(node.branch({ act: "fork", name: "x" }))).toBe("already_exists");
-    expect(await codeOf(node.branch({ act: "fork", name: "main" }))).toBe("already_exists");
-    expect(await codeOf(node.branch({ act: "delete", name: "main" }))).toBe("invalid_request");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "x" }))).toBe("already_exists");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "main" }))).toBe("already_exists");
+    expect(await describeOutcome(node.branch({ act: "delete", name: "main" }))).toBe("invalid_request");
     await node.branch({ act: "delete", name: "x" });
-    expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("branch_not_found");
-    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("branch_not_found");
+    expect(await describeOutcome(node.keys("x"))).toBe("branch_not_found");
     await node.branch({ act: "fork", name: "x" });
     expect(await node.keys("x")).toEqual(["k"]);
   });
@@ -172,14 +176,14 @@ describe("names", () => {
     await node.branch({ act: "fork", name: "x" });
     await node.put("old", "x");
     await node.sync("x");
-    const oldId = idOf(time, node, "x");
+    const oldId = findId(time, node, "x");
     const other = new TimedEngine(time, { nodeId: "other" });
     await other.branch({ act: "delete", name: "x" });
     await other.branch({ act: "fork", name: "x" });
     await other.put("new", "x");
     await other.sync("x");
-    expect(idOf(time, node, "x")).not.toBe(oldId);
-    expect(await codeOf(node.put("late", "x", { durable: true }))).toBe("unavailable");
+    expect(findId(time, node, "x")).not.toBe(oldId);
+    expect(await describeOutcome(node.put("late", "x", { durable: true }))).toBe("unavailable");
     expect(await other.keys("x")).toEqual(["k", "new"]);
     expect(await (await other.again(true)).keys("x")).toEqual(["k", "new"]);
     expect(time.store.violations).toEqual([]);
@@ -193,7 +197,7 @@ describe("names", () => {
       for (let n = 0; n < 10; n++) await node.branch({ act: "fork", name: `x${n}`, ttlSecs: 30 });
       await time.pass(29_000);
       // Slow, so that what is taken out first has long a new namesake when the sweep ends.
-      time.store.fateOf = () => ({ held: time.scheduler.sleep(300) });
+      time.store.decideFate = () => ({ held: time.scheduler.sleep(300) });
       const left = (): number => time.catalog(node.uuid).branches.filter(({ name }) => name !== "main").length;
       for (let look = 0; look < 3_000 && left() === 10; look++) await time.pass(100);
       expect(left()).toBe(9);
@@ -229,10 +233,10 @@ describe("names", () => {
     time.store.watch = () => {};
     time.store.spoil(catalogKey(node.uuid), () => encodeCatalog({ ...catalog, branches: [...branches, ...many] }));
     expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 8);
-    expect(await codeOf(node.branch({ act: "fork", name: "z" }))).toBe("invalid_request");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "z" }))).toBe("invalid_request");
     await node.branch({ act: "delete", name: "a" });
-    expect(await codeOf(node.branch({ act: "fork", name: "z" }))).toBe("done");
-    expect(await codeOf(node.branch({ act: "fork", name: "zz" }))).toBe("invalid_request");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "z" }))).toBe("done");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "zz" }))).toBe("invalid_request");
   });
 });
 
@@ -245,7 +249,7 @@ describe("checkpoints", () => {
       expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
       expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
       await node.put("k2");
-      expect(await codeOf(node.branch({ act: "checkpoint", name: "c" }))).toBe("already_exists");
+      expect(await describeOutcome(node.branch({ act: "checkpoint", name: "c" }))).toBe("already_exists");
       await node.branch({ act: "checkpoint", name: "d" });
       const { checkpoints } = await node.branch({ act: "checkpoints" });
       expect(checkpoints.map(({ name, txid }: any) => [name, txid])).toEqual([
@@ -253,8 +257,8 @@ describe("checkpoints", () => {
         ["d", 2],
       ]);
       await node.branch({ act: "forget-checkpoint", name: "c" });
-      expect(await codeOf(node.branch({ act: "forget-checkpoint", name: "c" }))).toBe("not_found");
-      expect(await codeOf(node.branch({ act: "rewind", to: "c" }))).toBe("not_found");
+      expect(await describeOutcome(node.branch({ act: "forget-checkpoint", name: "c" }))).toBe("not_found");
+      expect(await describeOutcome(node.branch({ act: "rewind", to: "c" }))).toBe("not_found");
       const again = await node.again(true);
       expect((await again.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
       expect(time.store.violations).toEqual([]);
@@ -264,7 +268,7 @@ describe("checkpoints", () => {
   test("many at once are all there; a child has none of its parent's", async () => {
     const { time, node } = setup();
     await node.put("k");
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(5) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(5) });
     await time.of(
       Promise.all(Array.from({ length: 12 }, (_, n) => node.branching({ act: "checkpoint", name: `c${n}` }))),
     );
@@ -278,7 +282,7 @@ describe("checkpoints", () => {
     const { time, node } = setup();
     await node.put("k");
     for (let n = 0; n < limits.checkpointsMax; n++) await node.branch({ act: "checkpoint", name: `c${n}` });
-    expect(await codeOf(node.branch({ act: "checkpoint", name: "more" }))).toBe("invalid_request");
+    expect(await describeOutcome(node.branch({ act: "checkpoint", name: "more" }))).toBe("invalid_request");
     expect(time.store.violations).toEqual([]);
   });
 });
@@ -306,9 +310,9 @@ describe("the end of a branch", () => {
       await node.put("base");
       await node.branch({ act: "fork", name: "x" });
       await node.put("own", "x", { durable: true });
-      const file = branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, "x"));
+      const file = branchPath(join(node.directory, "db"), node.uuid, findId(time, node, "x"));
       const landings = delayCatalog(time, node);
-      expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+      expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
       // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
       await time.pass(5_000);
       expect(await node.keys("x")).toEqual(["base", "own"]);
@@ -316,7 +320,7 @@ describe("the end of a branch", () => {
       landings[0]!();
       await time.pass(5_000);
       expect(existsSync(file)).toBe(false);
-      expect(await codeOf(node.put("late", "x"))).toBe("branch_not_found");
+      expect(await describeOutcome(node.put("late", "x"))).toBe("branch_not_found");
       expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
       expect(await node.keys()).toEqual(["base"]);
       expect(time.store.violations).toEqual([]);
@@ -332,14 +336,14 @@ describe("the end of a branch", () => {
       await node.branch({ act: "fork", name: "x" });
       await node.put("old", "x", { durable: true });
       const landings = delayCatalog(time, node);
-      expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+      expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
       node.kill();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       const next = new TimedEngine(time, { idleCloseMs: 1e12 }, node.directory);
       expect(await next.keys("x")).toEqual(["base", "old"]);
       landings[0]!();
       await next.branch({ act: "fork", name: "y" });
-      expect(await codeOf(next.keys("x"))).toBe("branch_not_found");
+      expect(await describeOutcome(next.keys("x"))).toBe("branch_not_found");
       await next.branch({ act: "fork", name: "x" });
       expect(await next.keys("x")).toEqual(["base"]);
       expect(time.store.violations).toEqual([]);
@@ -350,13 +354,13 @@ describe("the end of a branch", () => {
     const { time, node } = setup();
     await node.put("base");
     const landings = delayCatalog(time, node);
-    expect(await codeOf(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
-    expect(await codeOf(node.keys("x"))).toBe("unavailable");
+    expect(await describeOutcome(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
+    expect(await describeOutcome(node.keys("x"))).toBe("unavailable");
     landings[0]!();
     expect(await node.keys("x")).toEqual(["base"]);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await time.pass(62_000);
-    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    expect(await describeOutcome(node.keys("x"))).toBe("branch_not_found");
     await time.pass(60_000);
     expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
     expect(time.store.violations).toEqual([]);
@@ -368,16 +372,16 @@ describe("the end of a branch", () => {
       await node.put("base");
       await node.branch({ act: "fork", name: "parent" });
       await node.put("theirs", "parent");
-      time.store.fateOf = () => ({ held: time.scheduler.sleep(10) });
-      const forking = codeOf(node.branching({ act: "fork", name: "child" }, "parent"));
+      time.store.decideFate = () => ({ held: time.scheduler.sleep(10) });
+      const forking = describeOutcome(node.branching({ act: "fork", name: "child" }, "parent"));
       const deleting = time.scheduler
         .sleep(delayMs)
-        .then(() => codeOf(node.branching({ act: "delete", name: "parent" })));
+        .then(() => describeOutcome(node.branching({ act: "delete", name: "parent" })));
       const [forked, deleted] = await time.of(Promise.all([forking, deleting]));
       expect(deleted).toBe("done");
       expect(["done", "branch_not_found", "unavailable"]).toContain(forked);
       if (forked === "done") expect(await node.keys("child")).toEqual(["base", "theirs"]);
-      else expect(await codeOf(node.keys("child"))).toBe("branch_not_found");
+      else expect(await describeOutcome(node.keys("child"))).toBe("branch_not_found");
       expect(time.store.violations).toEqual([]);
     }
   });
@@ -394,8 +398,8 @@ describe("the end of a branch", () => {
       await time.pass(59_000);
       expect(await node.keys("x")).toEqual(["base", "own"]);
       await time.pass(1_100);
-      expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
-      expect(await codeOf(node.put("k", "x"))).toBe("branch_not_found");
+      expect(await describeOutcome(node.keys("x"))).toBe("branch_not_found");
+      expect(await describeOutcome(node.put("k", "x"))).toBe("branch_not_found");
       expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
       await node.branch({ act: "fork", name: "x" });
       expect(await node.keys("x")).toEqual(["base"]);
@@ -408,13 +412,13 @@ describe("the end of a branch", () => {
     const { time, node } = setup({ gcGraceMs: 30_000 });
     await node.put("base");
     await node.branch({ act: "fork", name: "x", ttlSecs: 5 });
-    const id = idOf(time, node, "x");
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(20) });
+    const id = findId(time, node, "x");
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(20) });
     const codes: string[] = [];
     const until = time.scheduler.nowMs + 8_000;
     const writers = Array.from({ length: 3 }, async (_, writer) => {
       for (let n = 0; time.scheduler.nowMs < until; n++) {
-        codes.push(await codeOf(node.putting(`k${writer}-${n}`, "x", { durable: n % 4 === 0 })));
+        codes.push(await describeOutcome(node.putting(`k${writer}-${n}`, "x", { durable: n % 4 === 0 })));
         await time.scheduler.sleep(10);
       }
     });
@@ -437,8 +441,9 @@ describe("the end of a branch", () => {
       await node.put("own", name);
       await node.sync(name);
     }
-    const pathOf = (name: string): string => branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, name));
-    const paths = [pathOf("open"), pathOf("closed")];
+    const buildPath = (name: string): string =>
+      branchPath(join(node.directory, "db"), node.uuid, findId(time, node, name));
+    const paths = [buildPath("open"), buildPath("closed")];
     await time.pass(4_000);
     await node.keys("open");
     await time.pass(3_000);

@@ -121,10 +121,10 @@ describe("a rewind", () => {
     const { time, node } = setup();
     await fill(node, 3);
     await node.sync();
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     await fill(node, 2, 4);
     node.kill();
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     node.wipe();
     const other = new TimedEngine(time, { nodeId: "other" });
     const { txid } = await other.put("next");
@@ -164,7 +164,7 @@ describe("a rewind", () => {
 describe("a rewind among others", () => {
   test("F68: what is written meanwhile is before or after it, and nothing acknowledged is lost", async () => {
     const { time, node } = setup();
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(7) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(7) });
     await fill(node, 3);
     const written = new Map<string, number>();
     const until = time.scheduler.nowMs + 3_000;
@@ -226,7 +226,7 @@ describe("a rewind among others", () => {
 
   test("forks, checkpoints and syncs at the same time as a rewind end, and end right", async () => {
     const { time, node } = setup();
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(5) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(5) });
     for (let round = 0; round < 12; round++) {
       const { txid } = await node.put(`r${round}`);
       const acts = await time.of(
@@ -251,7 +251,7 @@ describe("a rewind among others", () => {
       await fill(node, 4);
       await node.sync();
       let lost = 0;
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") && lost++ < 1 ? fate : "fine");
+      time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") && lost++ < 1 ? fate : "fine");
       const outcome = await node.branch({ act: "rewind", to: "2" }).then(
         () => "done",
         (error: { code?: string }) => error.code ?? "fault",

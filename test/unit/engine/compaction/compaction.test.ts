@@ -19,17 +19,17 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { planOf, rebased } from "../../../../src/engine/history/timelines.ts";
+import { findRestorePlan, rebased } from "../../../../src/engine/history/timelines.ts";
 import { imageStep, pack, uploadImages, writeImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, type PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise, rollForward } from "../../../../src/engine/segments/restore.ts";
-import { hashOf, type Manifest } from "../../../../src/format/history/manifest.ts";
+import { computeSha256, type Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
 import { encodeSegment, type PageGroup } from "../../../../src/format/history/segment.ts";
-import { createSchema, readState, stateOfPage, stateRootPage, writeState } from "../../../../src/model/schema.ts";
+import { createSchema, readState, decodeStatePage, stateRootPage, writeState } from "../../../../src/model/schema.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { WalReader } from "../../../../src/sqlite/wal/wal-reader.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
@@ -64,12 +64,12 @@ class ShippedDatabase {
     this.#log = new WalReader(this.path);
   }
 
-  idOf = (): string => poolId("main", 1, this.#ulids.next());
+  makeId = (): string => poolId("main", 1, this.#ulids.next());
 
   /** The images of the state that the database begins with. */
   async begin(): Promise<void> {
     const state = readState(this.connection);
-    const { refs, pages } = await uploadImages(this.source, this.path, state, "main", this.idOf);
+    const { refs, pages } = await uploadImages(this.source, this.path, state, "main", this.makeId);
     const bytes = readFileSync(this.path);
     this.#pages = Array.from({ length: pages }, (_, index) => {
       const page = new Uint8Array(bytes.subarray(index * pageBytes, (index + 1) * pageBytes));
@@ -91,12 +91,12 @@ class ShippedDatabase {
       writerEpochId: this.#writerEpoch,
     });
     this.connection.exec("COMMIT");
-    this.contents.set(this.#txid, contentOf(this.connection));
+    this.contents.set(this.#txid, readContent(this.connection));
   }
 
   #remember(): void {
-    this.contents.set(this.#txid, contentOf(this.connection));
-    this.canonical.set(this.#txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
+    this.contents.set(this.#txid, readContent(this.connection));
+    this.canonical.set(this.#txid, Buffer.from(computeSha256(Buffer.concat(this.#pages))).toString("hex"));
   }
 
   /** Ships everything in the log as one object. */
@@ -105,11 +105,11 @@ class ShippedDatabase {
       .read(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
       .map(({ pages, images }): PageGroup => {
         for (const { page, bytes } of images) makeCanonical(bytes, page);
-        const { txid, committedAtMs } = stateOfPage(images.find(({ page }) => page === this.#statePage)!.bytes);
+        const { txid, committedAtMs } = decodeStatePage(images.find(({ page }) => page === this.#statePage)!.bytes);
         this.#pages.length = Math.min(this.#pages.length, pages);
         while (this.#pages.length < pages) this.#pages.push(new Uint8Array(pageBytes));
         for (const { page, bytes } of images) this.#pages[page - 1] = bytes;
-        this.canonical.set(txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
+        this.canonical.set(txid, Buffer.from(computeSha256(Buffer.concat(this.#pages))).toString("hex"));
         return { txid, committedAtMs, pages, images };
       });
     const last = groups.at(-1);
@@ -120,14 +120,14 @@ class ShippedDatabase {
     );
     const ref: SegmentRef = {
       kind: "delta",
-      id: this.idOf(),
+      id: this.makeId(),
       firstTxid: groups[0]!.txid,
       lastTxid: last.txid,
       cut: false,
       lastAtMs: last.committedAtMs,
       bytes: bytes.length,
       rawBytes: groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0),
-      sha256: hashOf(bytes),
+      sha256: computeSha256(bytes),
     };
     await this.source.store.put(segmentKey(this.source.uuid, ref.id), bytes, { kind: "absent" });
     const writerEpochs = [{ epoch: 1, id: this.#writerEpoch, firstTxid: 1, lastTxid: last.txid }];
@@ -153,22 +153,22 @@ class ShippedDatabase {
   }
 }
 
-function contentOf(connection: Connection): string {
+function readContent(connection: Connection): string {
   const rows = [
     connection.all("SELECT id, body FROM items ORDER BY id"),
     connection.all("SELECT rowid, body FROM words ORDER BY rowid"),
   ];
-  return Buffer.from(hashOf(Buffer.from(JSON.stringify(rows)))).toString("hex");
+  return Buffer.from(computeSha256(Buffer.from(JSON.stringify(rows)))).toString("hex");
 }
 
 /** What a restored file is like, if SQLite finds nothing wrong with it. */
 function inspect(path: string): { readonly txid: number; readonly content: string; readonly canonical: string } {
-  const canonical = Buffer.from(hashOf(readFileSync(path))).toString("hex");
+  const canonical = Buffer.from(computeSha256(readFileSync(path))).toString("hex");
   const connection = new Connection(path, { readonly: false, pageCacheKiB: 1024 });
   try {
     expect(connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
     connection.exec("INSERT INTO words (words) VALUES ('integrity-check')");
-    return { txid: readState(connection).txid, content: contentOf(connection), canonical };
+    return { txid: readState(connection).txid, content: readContent(connection), canonical };
   } finally {
     connection.close();
   }
@@ -217,7 +217,7 @@ describe("a real database", () => {
           const inputs = refs.slice(-3);
           database.manifest = {
             ...database.manifest,
-            refs: [...refs.slice(0, -3), await pack(database.source, inputs, database.idOf())],
+            refs: [...refs.slice(0, -3), await pack(database.source, inputs, database.makeId())],
           };
         }
         if (round === 8) {
@@ -226,10 +226,10 @@ describe("a real database", () => {
           mkdirSync(scratch);
           const images = await writeImages(
             database.source,
-            planOf(database.manifest, undefined, txid)!,
+            findRestorePlan(database.manifest, undefined, txid)!,
             scratch,
             "main",
-            database.idOf,
+            database.makeId,
           );
           expect(images.pages).toBe(database.manifest.pages);
           expect(readdirSync(scratch)).toEqual([]);
@@ -244,7 +244,7 @@ describe("a real database", () => {
       let restored = 0;
       for (const txid of database.contents.keys()) {
         for (const manifest of pasts) {
-          const plan = planOf(manifest, undefined, txid);
+          const plan = findRestorePlan(manifest, undefined, txid);
           if (!plan) continue;
           rmSync(path, { force: true });
           await materialise(database.source, plan, path);
@@ -273,8 +273,8 @@ describe("a real database", () => {
     const path = join(database.directory, "old.db");
     for (const txid of [0, 11, 39]) {
       rmSync(path, { force: true });
-      await materialise(database.source, planOf(database.manifest, undefined, txid)!, path);
-      await rollForward(database.source, planOf(database.manifest, undefined, 40)!, txid, path);
+      await materialise(database.source, findRestorePlan(database.manifest, undefined, txid)!, path);
+      await rollForward(database.source, findRestorePlan(database.manifest, undefined, 40)!, txid, path);
       expect(inspect(path)).toEqual({
         txid: 40,
         content: database.contents.get(40),
@@ -294,7 +294,7 @@ async function sampleBranch(): Promise<BranchModel> {
   return branch;
 }
 
-async function failureOf(act: Promise<unknown>): Promise<StoreError> {
+async function catchFailure(act: Promise<unknown>): Promise<StoreError> {
   const error = await act.then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -303,7 +303,7 @@ async function failureOf(act: Promise<unknown>): Promise<StoreError> {
   return error as StoreError;
 }
 
-async function keysOf(source: PageSource): Promise<readonly string[]> {
+async function listKeys(source: PageSource): Promise<readonly string[]> {
   return (await source.store.list("", { limit: 1_000 })).objects.map(({ key }) => key);
 }
 
@@ -318,12 +318,12 @@ describe("pack", () => {
         const bytes = damage(new Uint8Array(found.bytes));
         return bytes && { ...found, bytes };
       };
-      const before = await keysOf(branch.source);
+      const before = await listKeys(branch.source);
       const source = withStore(branch.source, { get });
-      const error = await failureOf(pack(source, inputs, branch.newId()));
+      const error = await catchFailure(pack(source, inputs, branch.newId()));
       expect(error.kind).toBe("corrupt");
       expect(error.message).toContain(inputs[2]!.id);
-      expect(await keysOf(branch.source)).toEqual(before);
+      expect(await listKeys(branch.source)).toEqual(before);
     }
   });
 
@@ -331,7 +331,7 @@ describe("pack", () => {
     "F71: killed at any moment leaves the inputs where they were and at most one object that nobody " + "names",
     async () => {
       const branch = await sampleBranch();
-      const before = await keysOf(branch.source);
+      const before = await listKeys(branch.source);
       const source = withStore(branch.source, {
         async put(...put) {
           await branch.source.store.put(...put);
@@ -339,8 +339,8 @@ describe("pack", () => {
         },
       });
       const refs = branch.manifest.refs.slice(1);
-      await failureOf(pack(source, refs, branch.newId()));
-      const after = await keysOf(branch.source);
+      await catchFailure(pack(source, refs, branch.newId()));
+      const after = await listKeys(branch.source);
       expect(after.filter((key) => before.includes(key))).toEqual(before);
       expect(after.length).toBe(before.length + 1);
       expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
@@ -410,11 +410,13 @@ describe("writeImages", () => {
   it("F72: puts nothing of a state that SQLite finds unsound, and leaves no file", async () => {
     const branch = await sampleBranch();
     const scratch = temporaryDirectory();
-    const before = await keysOf(branch.source);
+    const before = await listKeys(branch.source);
     // The model's pages begin like a database, but are none.
-    const error = await failureOf(writeImages(branch.source, branch.planOf(5), scratch, "main", () => branch.newId()));
+    const error = await catchFailure(
+      writeImages(branch.source, branch.findRestorePlan(5), scratch, "main", () => branch.newId()),
+    );
     expect(error.kind).toBe("corrupt");
-    expect(await keysOf(branch.source)).toEqual(before);
+    expect(await listKeys(branch.source)).toEqual(before);
     expect(readdirSync(scratch)).toEqual([]);
   });
 
@@ -427,21 +429,21 @@ describe("writeImages", () => {
     database.close();
     const scratch = temporaryDirectory();
     const old = join(scratch, "old.db");
-    await materialise(database.source, planOf(database.manifest, undefined, 1)!, old);
-    const { refs } = await uploadImages(database.source, old, { txid: 2, committedAtMs: 0 }, "main", database.idOf);
+    await materialise(database.source, findRestorePlan(database.manifest, undefined, 1)!, old);
+    const { refs } = await uploadImages(database.source, old, { txid: 2, committedAtMs: 0 }, "main", database.makeId);
     rmSync(old);
-    const before = await keysOf(database.source);
-    const error = await failureOf(
+    const before = await listKeys(database.source);
+    const error = await catchFailure(
       writeImages(
         database.source,
-        { ...planOf(database.manifest, undefined, 2)!, images: refs, deltas: [] },
+        { ...findRestorePlan(database.manifest, undefined, 2)!, images: refs, deltas: [] },
         scratch,
         "main",
-        database.idOf,
+        database.makeId,
       ),
     );
     expect(error.message).toContain("says of itself that it is 1");
-    expect(await keysOf(database.source)).toEqual(before);
+    expect(await listKeys(database.source)).toEqual(before);
     expect(readdirSync(scratch)).toEqual([]);
   });
 });

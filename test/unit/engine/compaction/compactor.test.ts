@@ -4,8 +4,8 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { historyOf } from "../../../../src/engine/history/histories.ts";
-import { planOf } from "../../../../src/engine/history/timelines.ts";
+import { readHistory } from "../../../../src/engine/history/histories.ts";
+import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise } from "../../../../src/engine/segments/restore.ts";
 import { branchPath } from "../../../../src/engine/local/files.ts";
@@ -59,7 +59,7 @@ describe("a pack", () => {
       await segments(node, limits.packRefsMin - 1);
       let seen = 0;
       // The sixteenth segment, then the pack.
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") && ++seen === 2 ? fate : "fine");
+      time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/seg/") && ++seen === 2 ? fate : "fine");
       await segments(node, 3, 100, limits.packRefsMin);
       expect(seen).toBeGreaterThan(2);
       expect(time.manifest(node.uuid).refs.length, fate).toBeLessThan(limits.packRefsMin);
@@ -73,7 +73,7 @@ describe("a pack", () => {
     await segments(node, limits.packRefsMin - 1);
     const gate = Promise.withResolvers<void>();
     let seen = 0;
-    time.store.fateOf = (verb, key) =>
+    time.store.decideFate = (verb, key) =>
       verb === "put" && key.includes("/seg/") && ++seen === 2 ? { held: gate.promise } : "fine";
     await segments(node, 1, 100, limits.packRefsMin);
     expect(seen).toBe(2);
@@ -177,7 +177,7 @@ describe("history that left the window", () => {
 });
 
 /** Names the state of a database: its pages, each in its canonical form. */
-function nameOf(pages: Uint8Array): string {
+function computeName(pages: Uint8Array): string {
   for (let at = 0; at < pages.length; at += pageBytes)
     makeCanonical(pages.subarray(at, at + pageBytes), at / pageBytes + 1);
   return createHash("sha1").update(pages).digest("base64");
@@ -214,7 +214,7 @@ class Story {
     if (readState(watcher).txid !== txid)
       throw new Error(`${branch} stands at ${readState(watcher).txid}, not at ${txid}`);
     const states = this.states.get(branchId) ?? new Map<number, string>();
-    this.states.set(branchId, states.set(txid, nameOf(watcher.raw.serialize())));
+    this.states.set(branchId, states.set(txid, computeName(watcher.raw.serialize())));
   }
 
   /** A file that is exchanged is opened anew. */
@@ -313,15 +313,15 @@ async function wrongStates(
   let restored = 0;
   for (const [branchId, known] of states) {
     const manifest = time.manifest(uuid, branchId);
-    const history = await historyOf(source.store, manifest);
+    const history = await readHistory(source.store, manifest);
     for (const [txid, name] of known) {
-      const plan = planOf(manifest, history, txid);
+      const plan = findRestorePlan(manifest, history, txid);
       if (!plan) {
         lost.push(`${branchId} ${txid}`);
         continue;
       }
       await materialise(source, plan, path);
-      if (nameOf(readFileSync(path)) !== name) wrong.push(`${branchId} ${txid}`);
+      if (computeName(readFileSync(path)) !== name) wrong.push(`${branchId} ${txid}`);
       rmSync(path);
       restored++;
     }
@@ -338,14 +338,14 @@ describe("a long history", () => {
       const { time, node } = setup();
       const story = new Story(node, seeded(20_300));
       const branches = ["main"];
-      const idOf = (name: string): string =>
+      const findId = (name: string): string =>
         time.catalog(node.uuid).branches.find((branch) => branch.name === name)!.id;
       await node.put("first");
       story.record("main", "main", 1);
       let [rewinds, checkpoints] = [0, 0];
       while (story.count < 2_000) {
         const branch = branches[story.below(branches.length)]!;
-        const id = idOf(branch);
+        const id = findId(branch);
         const before = story.states.get(id)!;
         const draw = story.random();
         if (draw < 0.01) {
@@ -364,8 +364,8 @@ describe("a long history", () => {
           await node.branch({ act: "fork", name, at: String(at) }, branch);
           branches.push(name);
           await node.keys(name);
-          story.record(name, idOf(name), at);
-          expect(story.states.get(idOf(name))!.get(at)).toBe(before.get(at));
+          story.record(name, findId(name), at);
+          expect(story.states.get(findId(name))!.get(at)).toBe(before.get(at));
         } else if (draw < 0.03) {
           await node.branch({ act: "checkpoint", name: `c${checkpoints++}` }, branch);
         } else {
@@ -376,7 +376,7 @@ describe("a long history", () => {
       }
       for (const branch of branches) await node.sync(branch);
       story.end();
-      const ids = branches.map(idOf);
+      const ids = branches.map(findId);
       expect(ids.reduce((sum, id) => sum + time.history(node.uuid, id).timelines.length, 0)).toBeGreaterThan(
         rewinds + 2,
       );

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { isFull, isLong, packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
-import { planOf } from "../../../../src/engine/history/timelines.ts";
+import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import type { Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
@@ -12,7 +12,7 @@ import { seeded } from "../../../support/random.ts";
 const MiB = 1024 * 1024;
 const ulids = new Ulids();
 
-function refOf(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
+function buildRef(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   return {
     kind: "delta",
     id: poolId("main", 1, ulids.next()),
@@ -27,7 +27,7 @@ function refOf(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   };
 }
 
-function manifestOf(refs: readonly SegmentRef[]): Manifest {
+function buildManifest(refs: readonly SegmentRef[]): Manifest {
   return {
     ...emptyManifest("main"),
     refs,
@@ -40,7 +40,7 @@ function manifestOf(refs: readonly SegmentRef[]): Manifest {
 /** Packs what is due until nothing is, and gives the references that are left. */
 function settled(refs: readonly SegmentRef[], options: Parameters<typeof packDue>[1]): readonly SegmentRef[] {
   let left = refs;
-  for (let range = packDue(manifestOf(left), options); range; range = packDue(manifestOf(left), options)) {
+  for (let range = packDue(buildManifest(left), options); range; range = packDue(buildManifest(left), options)) {
     const inputs = left.slice(range.from, range.to);
     expect(inputs.length).toBeGreaterThan(1);
     expect(inputs.every(({ kind }) => kind === "delta")).toBe(true);
@@ -52,7 +52,7 @@ function settled(refs: readonly SegmentRef[], options: Parameters<typeof packDue
     left = packed(
       left,
       inputs,
-      refOf(0, { firstTxid: inputs[0]!.firstTxid, lastTxid: inputs.at(-1)!.lastTxid, bytes }),
+      buildRef(0, { firstTxid: inputs[0]!.firstTxid, lastTxid: inputs.at(-1)!.lastTxid, bytes }),
     )!;
   }
   return left;
@@ -67,10 +67,10 @@ describe("a long timeline", () => {
         const random = seeded(seed);
         const bounds = { timelineDeltasSoft: 10, timelineRefsPressing: 20 };
         const rotten = new Set<string>();
-        let refs: readonly SegmentRef[] = [refOf(1, { kind: "image" })];
+        let refs: readonly SegmentRef[] = [buildRef(1, { kind: "image" })];
         for (let txid = 2; txid < 400; txid++) {
           const foreign = random() < 0.2 ? { id: poolId(ulids.next(), 1, ulids.next()) } : {};
-          const ref = refOf(txid, { cut: random() < 0.2, bytes: Math.ceil(2 ** (8 + random() * 18)), ...foreign });
+          const ref = buildRef(txid, { cut: random() < 0.2, bytes: Math.ceil(2 ** (8 + random() * 18)), ...foreign });
           if (random() < 0.02) rotten.add(ref.id);
           const options = {
             bounds,
@@ -97,39 +97,40 @@ describe("a long timeline", () => {
 
   test("of small objects comes down to one in one go; a short one is left to its sizes", () => {
     const many = [
-      refOf(1, { kind: "image" }),
-      ...Array.from({ length: 500 }, (_, at) => refOf(at + 2, { cut: at % 3 === 0 })),
+      buildRef(1, { kind: "image" }),
+      ...Array.from({ length: 500 }, (_, at) => buildRef(at + 2, { cut: at % 3 === 0 })),
     ];
-    expect(packDue(manifestOf(many))).toEqual({ from: 1, to: 501 });
-    expect(packDue(manifestOf(many.slice(0, limits.timelineDeltasSoft)))).toBeUndefined();
-    expect(isLong(manifestOf(many))).toBe(true);
-    expect(isLong(manifestOf(many.slice(0, limits.timelineDeltasSoft)))).toBe(false);
+    expect(packDue(buildManifest(many))).toEqual({ from: 1, to: 501 });
+    expect(packDue(buildManifest(many.slice(0, limits.timelineDeltasSoft)))).toBeUndefined();
+    expect(isLong(buildManifest(many))).toBe(true);
+    expect(isLong(buildManifest(many.slice(0, limits.timelineDeltasSoft)))).toBe(false);
   });
 
   test("has its full packs written again only when it is about to take no more", () => {
     const full = (count: number): SegmentRef[] => [
-      refOf(1, { kind: "image" }),
-      ...Array.from({ length: count }, (_, at) => refOf(at + 2, { bytes: 32 * MiB, rawBytes: 0 })),
+      buildRef(1, { kind: "image" }),
+      ...Array.from({ length: count }, (_, at) => buildRef(at + 2, { bytes: 32 * MiB, rawBytes: 0 })),
     ];
-    expect(packDue(manifestOf(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
-    expect(rebaseDue(manifestOf(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
-    expect(packDue(manifestOf(full(limits.timelineRefsPressing)))).toEqual({ from: 1, to: 3 });
-    expect(rebaseDue(manifestOf(full(limits.timelineRefsPressing)))).toBe(limits.timelineRefsPressing + 1);
+    expect(packDue(buildManifest(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
+    expect(rebaseDue(buildManifest(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
+    expect(packDue(buildManifest(full(limits.timelineRefsPressing)))).toEqual({ from: 1, to: 3 });
+    expect(rebaseDue(buildManifest(full(limits.timelineRefsPressing)))).toBe(limits.timelineRefsPressing + 1);
   });
 
   test("keeps its images and its deltas apart from each other, however many images there are", () => {
-    const images = Array.from({ length: limits.imageRefsMax }, () => refOf(1, { kind: "image" }));
+    const images = Array.from({ length: limits.imageRefsMax }, () => buildRef(1, { kind: "image" }));
     expect(
-      packDue(manifestOf([...images, ...Array.from({ length: 200 }, (_, at) => refOf(at + 2, { cut: true }))])),
+      packDue(buildManifest([...images, ...Array.from({ length: 200 }, (_, at) => buildRef(at + 2, { cut: true }))])),
     ).toBeUndefined();
     expect(
-      packDue(manifestOf([...images, ...Array.from({ length: 384 }, (_, at) => refOf(at + 2, { cut: true }))])),
+      packDue(buildManifest([...images, ...Array.from({ length: 384 }, (_, at) => buildRef(at + 2, { cut: true }))])),
     ).toEqual({ from: 512, to: 896 });
   });
 });
 
 describe("a timeline's room", () => {
-  const ofLength = (count: number): Manifest => manifestOf(Array.from({ length: count }, (_, at) => refOf(at + 1)));
+  const ofLength = (count: number): Manifest =>
+    buildManifest(Array.from({ length: count }, (_, at) => buildRef(at + 1)));
 
   test("ends for writes while there is room for what was committed, and for what else changes a manifest", () => {
     expect(isFull(ofLength(limits.timelineRefsHard - 1), 0)).toBe(false);
@@ -166,7 +167,9 @@ test(
       const random = seeded(seed);
       let branch = new BranchModel(random);
       const held = (): number[] =>
-        [...branch.states.keys()].filter((txid) => planOf(branch.manifest, branch.history, txid) !== undefined);
+        [...branch.states.keys()].filter(
+          (txid) => findRestorePlan(branch.manifest, branch.history, txid) !== undefined,
+        );
       for (let step = 0; step < 60; step++) {
         const draw = random();
         for (let count = branch.below(3); count >= 0; count--) branch.commit();

@@ -169,7 +169,7 @@ describe("deletion", () => {
     const directory = temporaryDirectory();
     const { client, soon } = openInlineEngine(directory);
     await client.write(target, "kv.put", put("k"), soon());
-    const dropping = client.drop(target, soon());
+    const dropping = client.deleteTarget(target, soon());
     const late = client.write(target, "kv.put", put("late"), soon());
     await expect(late).rejects.toMatchObject({ code: "database_not_found" });
     await dropping;

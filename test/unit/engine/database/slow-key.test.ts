@@ -14,7 +14,7 @@ test(
     const node = new TimedEngine(time, { idleCloseMs: 1e12 });
     let lastManifestMs = -Infinity;
     let refused = 0;
-    time.store.fateOf = (verb, key) => {
+    time.store.decideFate = (verb, key) => {
       if (verb !== "put" || key !== manifestKey(node.uuid, "main")) return "fine";
       if (time.scheduler.nowMs - lastManifestMs < 1_000) {
         refused++;

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { removeLeftovers } from "../../../../src/engine/local/files.ts";
-import { laneOf } from "../../../../src/engine/api/protocol.ts";
+import { computeLane } from "../../../../src/engine/api/protocol.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
-import { keysOf, kill, putAll, start } from "../../../support/mortal-node.ts";
+import { listKeys, kill, putAll, start } from "../../../support/mortal-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -19,7 +19,7 @@ describe("transaction ids that were reserved and never used", () => {
       const time = new VirtualTime();
       time.store.audit();
       const node = start(time);
-      const txid = await putAll(node, keysOf(1, 3));
+      const txid = await putAll(node, listKeys(1, 3));
       await node.branch({ act: "fork", name: "dev" });
       const onBranch = await node.put("own", "dev");
       const manifestKeys = time.store.keys().filter((key) => key.includes("/head/"));
@@ -32,7 +32,7 @@ describe("transaction ids that were reserved and never used", () => {
       const next = start(time, other);
       expect((await next.put("k4")).txid).toBe(txid + 1);
       expect((await next.put("more", "dev")).txid).toBe(onBranch.txid + 1);
-      expect(await next.keys()).toEqual(keysOf(1, 4));
+      expect(await next.keys()).toEqual(listKeys(1, 4));
       expect(time.manifest(node.uuid).lost).toEqual([]);
       expect(time.manifest(node.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
       expect(time.store.violations).toEqual([]);
@@ -57,7 +57,7 @@ describe("transaction ids that were reserved and never used", () => {
       const time = new VirtualTime();
       time.store.audit();
       const node = start(time);
-      const txid = await putAll(node, keysOf(1, 3));
+      const txid = await putAll(node, listKeys(1, 3));
       await node.sync();
       kill(node);
       const next = start(time, other);
@@ -74,7 +74,7 @@ describe("transaction ids that were reserved and never used", () => {
         { ns: "n", limit: 10 },
         third.soon({ minTxid: given }),
       );
-      expect((await time.of(seen)).value.keys).toEqual(keysOf(1, 4));
+      expect((await time.of(seen)).value.keys).toEqual(listKeys(1, 4));
       expect(time.store.violations).toEqual([]);
     },
   );
@@ -82,7 +82,7 @@ describe("transaction ids that were reserved and never used", () => {
   test("stay reserved when the process dies: what it may have acknowledged lies in the gap", async () => {
     const time = new VirtualTime();
     const node = start(time);
-    const txid = await putAll(node, keysOf(1, 3));
+    const txid = await putAll(node, listKeys(1, 3));
     await node.sync();
     kill(node);
     const next = start(time, other);
@@ -96,16 +96,16 @@ describe("transaction ids that were reserved and never used", () => {
     const node = start(time);
     await node.put("k1");
     await node.sync();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? "refused" : "fine");
+    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/seg/") ? "refused" : "fine");
     const { txid } = await time.of(node.putting("k2", "main", {}, noise(2 * limits.tailBytesMax)));
     await node.close();
     expect(time.manifest(node.uuid).txid).toBeLessThan(txid);
     expect(time.manifest(node.uuid).reservedTo).toBeGreaterThanOrEqual(limits.txidReserve);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const again = start(time, {}, node.directory);
     expect((await again.put("k3")).txid).toBe(txid + 1);
     await again.sync();
-    expect(await again.keys()).toEqual(keysOf(1, 3));
+    expect(await again.keys()).toEqual(listKeys(1, 3));
     expect(time.store.violations).toEqual([]);
   });
 
@@ -118,7 +118,7 @@ describe("transaction ids that were reserved and never used", () => {
       await first.close();
       const node = start(time, {}, first.directory);
       const gate = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "get" && key.includes("/head/")
           ? { held: gate.promise }
           : verb === "put" && key.includes("/seg/")
@@ -163,16 +163,16 @@ describe("transaction ids that were reserved and never used", () => {
       await node.put("k1");
       await node.sync();
       const gate = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "put" && key.includes("/head/") ? (fate === "held" ? { held: gate.promise } : fate) : "fine";
       const startedMs = time.scheduler.nowMs;
       await node.close();
       expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.lastShipMs + 100);
       gate.resolve();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       const again = start(time, {}, node.directory);
       expect((await again.put("k2")).txid).toBe(2);
-      expect(await again.keys()).toEqual(keysOf(1, 2));
+      expect(await again.keys()).toEqual(listKeys(1, 2));
       expect(time.store.violations).toEqual([]);
     },
   );
@@ -221,16 +221,16 @@ describe("files that a crash has left half made", () => {
     const uuids = Array.from({ length: 20 }, (_, index) => uuidOf(index + 1));
     const folders = new Map(uuids.map((uuid) => [uuid, fill(directory, uuid)]));
     const lanes = 2;
-    expect(new Set(uuids.map((uuid) => laneOf(uuid, lanes)))).toEqual(new Set([0, 1]));
+    expect(new Set(uuids.map((uuid) => computeLane(uuid, lanes)))).toEqual(new Set([0, 1]));
     new TimedEngine(new VirtualTime(), { lane: 1, lanes, shipping: false }, directory);
     for (const [uuid, folder] of folders)
-      expect(existsSync(join(folder, leftovers[0]!)), uuid).toBe(laneOf(uuid, lanes) !== 1);
+      expect(existsSync(join(folder, leftovers[0]!)), uuid).toBe(computeLane(uuid, lanes) !== 1);
   });
 
   test("by a death in the middle of a restore go with the next start, which restores anew", async () => {
     const time = new VirtualTime();
     const first = start(time);
-    await putAll(first, keysOf(1, 3));
+    await putAll(first, listKeys(1, 3));
     await first.close();
     const dying = start(time, other);
     const left = temporaryDirectory();
@@ -245,6 +245,6 @@ describe("files that a crash has left half made", () => {
     expect(names(left).some((name) => name.endsWith(".tmp"))).toBe(true);
     const next = start(time, other, left);
     expect(names(left).some((name) => name.includes(".tmp"))).toBe(false);
-    expect(await next.keys()).toEqual(keysOf(1, 3));
+    expect(await next.keys()).toEqual(listKeys(1, 3));
   });
 });

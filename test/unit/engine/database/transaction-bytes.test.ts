@@ -11,7 +11,7 @@ import type { SegmentMaker } from "../../../../src/engine/segments/segment-maker
 import { ThreadedMaker } from "../../../../src/engine/segments/threaded-maker.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { threadedPress } from "../../../../src/format/core/compression.ts";
-import { hashOf } from "../../../../src/format/core/seal.ts";
+import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import { readState, writeState } from "../../../../src/model/schema.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { runAlone } from "../../../../src/sqlite/group.ts";
@@ -171,7 +171,7 @@ test(
     const node = new TimedEngine(time, {});
     await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
     await node.sync();
-    time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+    time.store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
     for (let round = 0; round < 6; round++) {
       await node.put(`k${round}`);
       await expect(node.sql([insertNoise(100_000)])).rejects.toMatchObject(tooMuch);
@@ -180,7 +180,7 @@ test(
     expect(statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size).toBeLessThan(
       limits.transactionLogBytesMax + lateBytes,
     );
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await node.sync();
     expect(await (await node.again(true)).keys()).toHaveLength(7);
   },
@@ -188,11 +188,11 @@ test(
 
 describe("what a transaction may write", () => {
   /** The database's pages, without what no cell owns. */
-  function pagesOf(path: string): string {
+  function hashPages(path: string): string {
     const file = readFileSync(path);
     for (let at = 0; at < file.length; at += pageBytes)
       makeCanonical(file.subarray(at, at + pageBytes), at / pageBytes + 1);
-    return Buffer.from(hashOf(file)).toString("hex");
+    return Buffer.from(computeSha256(file)).toString("hex");
   }
 
   test(
@@ -208,7 +208,7 @@ describe("what a transaction may write", () => {
       await sql([insertNoise(60)]);
       await client.run(target, { kind: "sync" }, soon());
       await client.close();
-      const before = pagesOf(databasePath);
+      const before = hashPages(databasePath);
       rmSync(join(directory, "db"), { recursive: true });
       const again = setup({ directory, store });
       expect(await again.sql(["SELECT count(*), sum(length(b)) FROM t"])).toMatchObject({
@@ -216,7 +216,7 @@ describe("what a transaction may write", () => {
       });
       await again.client.close();
       open = undefined;
-      expect(pagesOf(again.databasePath)).toBe(before);
+      expect(hashPages(again.databasePath)).toBe(before);
     },
   );
 

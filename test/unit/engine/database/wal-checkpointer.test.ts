@@ -6,18 +6,18 @@ import { WalCheckpointer } from "../../../../src/engine/database/wal-checkpointe
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { realDisk } from "../../../../src/base/disk.ts";
 import { WalFile } from "../../../../src/sqlite/wal/wal.ts";
-import { commitRow, newDatabase, openConnection, readerOf, spill } from "../../../support/wal-log.ts";
+import { commitRow, newDatabase, openConnection, openReader, spill } from "../../../support/wal-log.ts";
 
 const stepBytes = 64 * 1024;
 
 /** An open database's log, on a clock that stands still until it is moved. */
-function folderOf(path: string) {
+function buildCheckpointer(path: string) {
   const clock = { nowMs: 0 };
   const connection = openConnection(path, 64);
   const wal = new WalFile(path, realDisk);
   const folder = new WalCheckpointer(
     wal,
-    { connection, log: readerOf(path), slackUnknown: false },
+    { connection, log: openReader(path), slackUnknown: false },
     { ...realWorld(), monotonicMs: () => clock.nowMs },
     realDisk,
     stepBytes,
@@ -39,7 +39,7 @@ test(
     "now and then, not each round",
   () => {
     const { path } = newDatabase();
-    const { clock, connection, wal, folder, rollBack, close } = folderOf(path);
+    const { clock, connection, wal, folder, rollBack, close } = buildCheckpointer(path);
     commitRow(connection, 1);
     folder.written(10);
     const reader = new Connection(path, { readonly: true, pageCacheKiB: 64 });
@@ -47,7 +47,7 @@ test(
     reader.all("SELECT count(*) FROM t");
     rollBack();
     expect(folder.due).toBe(true);
-    expect(folder.fold()).toBe("held-up");
+    expect(folder.checkpointWal()).toBe("held-up");
     for (let round = 0; round < 3; round++) {
       rollBack();
       expect(folder.due).toBe(false);
@@ -55,14 +55,14 @@ test(
     clock.nowMs += limits.checkpointRetryMs;
     expect(folder.due).toBe(true);
     reader.close();
-    expect([folder.fold(), wal.fileBytes(), folder.due]).toEqual(["folded", 0, false]);
+    expect([folder.checkpointWal(), wal.fileBytes(), folder.due]).toEqual(["folded", 0, false]);
     close();
   },
 );
 
 test("the log grows by what SQLite says, over old frames too, and a fold counts it from nothing", () => {
   const { path } = newDatabase();
-  const { connection, wal, folder, close } = folderOf(path);
+  const { connection, wal, folder, close } = buildCheckpointer(path);
   const grown = [1, 2].map((cycle) => {
     let bytes = 0;
     for (let key = 0; !folder.due; key++) {
@@ -70,7 +70,7 @@ test("the log grows by what SQLite says, over old frames too, and a fold counts 
       bytes += folder.written(3_000);
     }
     expect([bytes, folder.bytes >= stepBytes]).toEqual([folder.bytes, true]);
-    expect([folder.fold(), folder.bytes]).toEqual(["folded", 0]);
+    expect([folder.checkpointWal(), folder.bytes]).toEqual(["folded", 0]);
     return { bytes, fileBytes: wal.fileBytes() };
   });
   // The second one was written over the first.

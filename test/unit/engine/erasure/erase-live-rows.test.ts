@@ -127,7 +127,7 @@ class Node {
 }
 
 /** A third of what was said. */
-function someOf(said: readonly Said[]): { readonly gone: readonly Said[]; readonly stays: readonly Said[] } {
+function pickSome(said: readonly Said[]): { readonly gone: readonly Said[]; readonly stays: readonly Said[] } {
   return { gone: said.filter((_, at) => at % 3 === 0), stays: said.filter((_, at) => at % 3 !== 0) };
 }
 
@@ -147,7 +147,7 @@ test(
   async () => {
     const node = new Node(undefined, undefined, { logCheckpointBytes: 256 * 1024 });
     const said = await churned(node);
-    const { gone, stays } = someOf(said);
+    const { gone, stays } = pickSome(said);
     await node.engine.client.branch({ uuid, branch: "main" }, { act: "fork", name: "side" }, node.engine.soon());
     expect(await node.held([said[0]!.id], "side")).toEqual([said[0]!.id]);
     expect(Object.keys(node.residue(gone)).length).toBeGreaterThan(1);
@@ -309,7 +309,7 @@ test(
     ];
     const { value } = await time.of(node.client.write(node.at("main"), "memory.ingest", { memories }, node.soon()));
     await node.sync();
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     const act = {
       act: "erase",
       couponId: "ers_1",
@@ -318,7 +318,7 @@ test(
     } as const;
     const first = node.client.branch(node.at("main"), act, { deadlineMs: node.world.monotonicMs() + 20_000 });
     await expect(time.of(first)).rejects.toMatchObject({ code: expect.stringMatching(/unavailable|request_timeout/) });
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const again = await time.of(node.client.branch(node.at("main"), act, node.soon()));
     expect(again.value).toMatchObject({ found: true, memoryIds: [value.results[0]!.id] });
     expect(again.durableTxid).toBe(2);

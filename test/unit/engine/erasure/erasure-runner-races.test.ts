@@ -80,7 +80,7 @@ describe("packing", () => {
     const held = new Promise<void>((resolve) => (go = resolve));
     let isPacking = false;
     let isHeld = false;
-    node.time.store.fateOf = (verb, key) => {
+    node.time.store.decideFate = (verb, key) => {
       if (!key.includes("/seg/")) return "fine";
       // Shipping only puts; packing gets first.
       isPacking ||= verb === "get";
@@ -91,7 +91,7 @@ describe("packing", () => {
       await node.remember(`memory ${n}`, "side");
       await node.time.pass(1_500);
     }
-    node.time.store.fateOf = () => "fine";
+    node.time.store.decideFate = () => "fine";
     const coupon = await node.erase(secret, "side");
     await node.node.branch({ act: "delete", name: "side" });
     void node.time.scheduler.sleep(5_000).then(go);

@@ -536,7 +536,7 @@ describe("random lives", () => {
 describe("a deleted database", () => {
   test("erasure-08: completes its erasures once its objects are listed gone", async () => {
     const { node, coupon } = await erased();
-    await node.time.of(node.node.client.drop(node.node.at("main"), node.node.soon()));
+    await node.time.of(node.node.client.deleteTarget(node.node.at("main"), node.node.soon()));
     expect(await node.expunge(coupon)).toMatchObject({
       clean: [],
       waitingFor: "the deleted database's objects are being removed",

@@ -13,8 +13,8 @@ import {
   type CuttingParts,
   type Past,
 } from "../../../../src/engine/erasure/history-truncation.ts";
-import { historyOf, putHistory } from "../../../../src/engine/history/histories.ts";
-import { planOf } from "../../../../src/engine/history/timelines.ts";
+import { readHistory, putHistory } from "../../../../src/engine/history/histories.ts";
+import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, joined, putObject } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise } from "../../../../src/engine/segments/restore.ts";
@@ -46,7 +46,7 @@ async function held(model: BranchModel): Promise<{ manifest: ManifestWriter; pas
   return { manifest, past: { manifest: manifest.now, history: model.history } };
 }
 
-function partsOf(model: BranchModel, source = model.source): CuttingParts & { readonly put: () => number } {
+function buildParts(model: BranchModel, source = model.source): CuttingParts & { readonly put: () => number } {
   let put = 0;
   return {
     source,
@@ -69,15 +69,15 @@ function partsOf(model: BranchModel, source = model.source): CuttingParts & { re
   };
 }
 
-async function pastOf(model: BranchModel, manifest: ManifestWriter): Promise<Past> {
-  return { manifest: manifest.now, history: await historyOf(model.source.store, manifest.now) };
+async function readPast(model: BranchModel, manifest: ManifestWriter): Promise<Past> {
+  return { manifest: manifest.now, history: await readHistory(model.source.store, manifest.now) };
 }
 
 /** What each state that the past can restore is like, by its transaction id. */
-async function statesOf(model: BranchModel, past: Past): Promise<Map<number, string>> {
+async function readStates(model: BranchModel, past: Past): Promise<Map<number, string>> {
   const found = new Map<number, string>();
   for (let txid = 0; txid <= past.manifest.txid; txid++) {
-    const plan = planOf(past.manifest, past.history, txid);
+    const plan = findRestorePlan(past.manifest, past.history, txid);
     if (!plan) continue;
     const path = model.path();
     await materialise(model.source, plan, path);
@@ -128,13 +128,13 @@ async function lived(seed: number, steps = 40): Promise<BranchModel> {
 
 /** Leaves of the past what one checkpoint needs: timelines that end in the middle of an object. */
 function nameAndTrim(model: BranchModel, step: number): void {
-  const txids = [...model.states.keys()].filter((txid) => planOf(model.manifest, model.history, txid));
+  const txids = [...model.states.keys()].filter((txid) => findRestorePlan(model.manifest, model.history, txid));
   model.checkpoint(`c${step}`, txids[model.below(txids.length)]!);
   model.trim(model.nowMs + 1);
 }
 
 async function rewindAnywhere(model: BranchModel): Promise<void> {
-  const txids = [...model.states.keys()].filter((txid) => planOf(model.manifest, model.history, txid));
+  const txids = [...model.states.keys()].filter((txid) => findRestorePlan(model.manifest, model.history, txid));
   await model.rewind(txids[model.below(txids.length)]!);
 }
 
@@ -194,18 +194,18 @@ describe("a cut", () => {
       for (let seed = 1; seed <= 40; seed++) {
         const model = await lived(seed);
         const { manifest, past } = await held(model);
-        const before = await statesOf(model, past);
+        const before = await readStates(model, past);
         const beginnings = beginningsAt(model, past, model.below(past.manifest.txid + 1));
         const clean = new Set(cleanObjects(past, beginnings));
         const due = !isCut(past, beginnings, clean);
-        expect(await cutBranch(partsOf(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
+        expect(await cutBranch(buildParts(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
         cuts += due ? 1 : 0;
-        const after = await pastOf(model, manifest);
+        const after = await readPast(model, manifest);
         const kept = restoringTimelines(past).flatMap((timeline, index) =>
           beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: timeline.toTxid }],
         );
         const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
-        expect([...(await statesOf(model, after))], `seed ${seed}`).toEqual(expected);
+        expect([...(await readStates(model, after))], `seed ${seed}`).toEqual(expected);
         expect(
           expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state),
         ).toBe(true);
@@ -220,20 +220,20 @@ describe("a cut", () => {
   test("of a fork leaves nothing of its parent's groups in the child, and the child's states stay", async () => {
     for (let seed = 1; seed <= 15; seed++) {
       const parent = await lived(seed);
-      const txids = [...parent.states.keys()].filter((txid) => planOf(parent.manifest, parent.history, txid));
+      const txids = [...parent.states.keys()].filter((txid) => findRestorePlan(parent.manifest, parent.history, txid));
       const child = await parent.fork(txids[parent.below(txids.length)]!);
       for (let n = 0; n < 5; n++) {
         child.commit();
         await child.ship(child.random() < 0.5);
       }
       const { manifest, past } = await held(child);
-      const before = await statesOf(child, past);
+      const before = await readStates(child, past);
       const beginnings = [past.manifest.fromTxid];
-      expect(await cutBranch(partsOf(child), manifest, past, beginnings, new Set(cleanObjects(past, beginnings)))).toBe(
-        true,
-      );
-      const after = await pastOf(child, manifest);
-      expect(await statesOf(child, after), `seed ${seed}`).toEqual(before);
+      expect(
+        await cutBranch(buildParts(child), manifest, past, beginnings, new Set(cleanObjects(past, beginnings))),
+      ).toBe(true);
+      const after = await readPast(child, manifest);
+      expect(await readStates(child, after), `seed ${seed}`).toEqual(before);
       expect(await strays(child, after), `seed ${seed}`).toEqual([]);
     }
   });
@@ -245,8 +245,8 @@ describe("a cut", () => {
     const beginnings = restoringTimelines(past).map((_, index, timelines) =>
       index === timelines.length - 1 ? past.manifest.txid : undefined,
     );
-    await cutBranch(partsOf(parent), manifest, past, beginnings, new Set());
-    const after = await pastOf(parent, manifest);
+    await cutBranch(buildParts(parent), manifest, past, beginnings, new Set());
+    const after = await readPast(parent, manifest);
     parent.manifest = after.manifest;
     parent.history = after.history;
     for (let n = 0; n < 3; n++) parent.commit();
@@ -275,9 +275,9 @@ describe("a cut", () => {
       const { manifest, past } = await held(model);
       const at = past.manifest.txid - 1;
       expect(
-        await cutBranch(partsOf(model), manifest, past, [at], new Set(past.manifest.refs.map(({ id }) => id))),
+        await cutBranch(buildParts(model), manifest, past, [at], new Set(past.manifest.refs.map(({ id }) => id))),
       ).toBe(true);
-      expect([...(await statesOf(model, await pastOf(model, manifest)))]).toEqual([...model.states].slice(-2));
+      expect([...(await readStates(model, await readPast(model, manifest)))]).toEqual([...model.states].slice(-2));
     },
   );
 
@@ -290,7 +290,7 @@ describe("a cut", () => {
     }
     const { manifest, past } = await held(model);
     const at = past.manifest.refs[4]!.lastTxid;
-    const parts = partsOf(model);
+    const parts = buildParts(model);
     await cutBranch(parts, manifest, past, [at], new Set(cleanObjects(past, [at])));
     const whole = past.manifest.refs.slice(5).map(({ id }) => id);
     expect(manifest.now.refs.slice(-whole.length).map(({ id }) => id)).toEqual(whole);
@@ -331,7 +331,7 @@ describe("a cut beside a writer", () => {
         return model.source.store.put(key, bytes, condition);
       },
     });
-    return partsOf(model, source);
+    return buildParts(model, source);
   }
 
   test("keeps what is shipped meanwhile, within the manifest or together with the tail as an object", async () => {
@@ -354,8 +354,8 @@ describe("a cut beside a writer", () => {
         }));
       };
       expect(await cutBranch(withEvent(model, shipMore), manifest, past, [at], new Set())).toBe(true);
-      const after = await pastOf(model, manifest);
-      const found = await statesOf(model, after);
+      const after = await readPast(model, manifest);
+      const found = await readStates(model, after);
       expect([Math.min(...found.keys()), Math.max(...found.keys())]).toEqual([at, past.manifest.txid + 1]);
       for (const [txid, state] of found) expect(model.states.get(txid), `at ${txid}`).toBe(state);
       expect(await strays(model, after)).toEqual([]);
@@ -373,11 +373,11 @@ describe("a cut beside a writer", () => {
       await manifest.update(() => ({ txid, writerEpochs, pages, tail: [...kept, joined([newest, tail.at(-1)!])] }));
     };
     expect(await cutBranch(withEvent(model, press), manifest, past, [at], new Set())).toBe(false);
-    const again = await pastOf(model, manifest);
-    expect(await cutBranch(partsOf(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
-    const after = await pastOf(model, manifest);
+    const again = await readPast(model, manifest);
+    expect(await cutBranch(buildParts(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
+    const after = await readPast(model, manifest);
     expect(await strays(model, after)).toEqual([]);
-    expect([...(await statesOf(model, after))]).toEqual([...model.states].slice(-2));
+    expect([...(await readStates(model, after))]).toEqual([...model.states].slice(-2));
   });
 
   test("gives up when groups that are to go have become part of a new object, and can be begun again", async () => {
@@ -392,10 +392,10 @@ describe("a cut beside a writer", () => {
       await manifest.update((now) => ({ refs: [...now.refs, ref], tail: [] }));
     };
     expect(await cutBranch(withEvent(model, spill), manifest, past, [at], new Set())).toBe(false);
-    const again = await pastOf(model, manifest);
+    const again = await readPast(model, manifest);
     expect(again.manifest.fromTxid).toBe(past.manifest.fromTxid);
-    expect(await cutBranch(partsOf(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
-    expect(await strays(model, await pastOf(model, manifest))).toEqual([]);
-    expect([...(await statesOf(model, await pastOf(model, manifest))).keys()]).toEqual([at, at + 1]);
+    expect(await cutBranch(buildParts(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
+    expect(await strays(model, await readPast(model, manifest))).toEqual([]);
+    expect([...(await readStates(model, await readPast(model, manifest))).keys()]).toEqual([at, at + 1]);
   });
 });

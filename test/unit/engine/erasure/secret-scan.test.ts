@@ -26,7 +26,7 @@ function noise(bytes: number, seed: number): Buffer {
   return Buffer.from(Array.from({ length: bytes }, () => Math.floor(random() * 256)));
 }
 
-function fileOf(...parts: readonly (string | Uint8Array)[]): string {
+function buildFile(...parts: readonly (string | Uint8Array)[]): string {
   const path = join(temporaryDirectory(), "file");
   writeFileSync(path, Buffer.concat(parts.map((part) => Buffer.from(part as string))));
   return path;
@@ -69,7 +69,7 @@ describe("forms", () => {
   ];
 
   test.each(forms)("%s", async (_, form, bytes) => {
-    const path = fileOf("before ", bytes, " after");
+    const path = buildFile("before ", bytes, " after");
     const { hits } = await scanDirectory(path, ["another one", secret]);
     expect(hits).toEqual([
       { where: path, secret: 1, form, isWhole: true, inPage: undefined, offset: expect.any(Number) },
@@ -86,9 +86,9 @@ describe("forms", () => {
       [floats(numbers.map((number) => number / length)), "float32"],
       [text, "text"],
     ] as const) {
-      expect(found(await scanDirectory(fileOf("x", bytes), [text]))).toEqual([`0 ${form} 1`]);
+      expect(found(await scanDirectory(buildFile("x", bytes), [text]))).toEqual([`0 ${form} 1`]);
     }
-    expect((await scanDirectory(fileOf(Buffer.alloc(100)), ["[0,0,0,0]", "[1,2", "[1e999]"])).hitsTotal).toBe(0);
+    expect((await scanDirectory(buildFile(Buffer.alloc(100)), ["[0,0,0,0]", "[1,2", "[1e999]"])).hitsTotal).toBe(0);
   });
 
   test(
@@ -96,7 +96,7 @@ describe("forms", () => {
     async () => {
       const secrets = Array.from({ length: 2_000 }, (_, index) => `secret-${noise(6, index).toString("hex")}`);
       const bytes = Buffer.concat(Array.from<Buffer>({ length: 9 }).fill(noise(2 ** 20, 7)));
-      expect((await scanDirectory(fileOf(bytes), secrets)).hitsTotal).toBe(0);
+      expect((await scanDirectory(buildFile(bytes), secrets)).hitsTotal).toBe(0);
       const places = [
         0,
         limits.residuePieceBytes - 10,
@@ -104,7 +104,7 @@ describe("forms", () => {
         bytes.length - secrets[0]!.length,
       ];
       for (const [index, place] of places.entries()) bytes.write(secrets[index]!, place);
-      expect(found(await scanDirectory(fileOf(bytes), secrets))).toEqual(
+      expect(found(await scanDirectory(buildFile(bytes), secrets))).toEqual(
         places.map((place, index) => `${index} text ${place}`),
       );
     },

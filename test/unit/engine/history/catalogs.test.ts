@@ -13,7 +13,7 @@ import { ScriptedStore, type Fate } from "../../../support/scripted-store.ts";
 const uuid = uuidOf(1);
 const world = realWorld();
 const stored = (store: ScriptedStore): Catalog => decodeCatalog(store.read(catalogKey(uuid))!.bytes);
-const kindOf = (promise: Promise<unknown>): Promise<string> =>
+const describeOutcome = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "done",
     (error: unknown) =>
@@ -26,7 +26,7 @@ async function made(catalogs: Catalogs): Promise<void> {
   await catalogs.ensure(uuid);
 }
 
-function branchOf(name: string, ttlAtMs?: number): CatalogBranch {
+function buildBranch(name: string, ttlAtMs?: number): CatalogBranch {
   return { name, id: world.ulid(), createdAtMs: 1, parent: { name: "main", id: "main", forkTxid: 0 }, ttlAtMs };
 }
 
@@ -46,7 +46,7 @@ describe("catalogs", () => {
     const catalogs = new Catalogs(store, world);
     expect(await catalogs.get(uuid)).toBeUndefined();
     expect(await catalogs.branch(uuid, "main")).toMatchObject({ id: "main" });
-    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
+    expect(await describeOutcome(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
     expect(store.keys()).toEqual([]);
   });
 
@@ -58,10 +58,10 @@ describe("catalogs", () => {
     for (let n = 0; n < 5; n++) await catalogs.branch(uuid, "main");
     expect(store.count("get")).toBe(before);
     const other = new Catalogs(store, world);
-    await other.update(uuid, adding(branchOf("x")));
-    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
+    await other.update(uuid, adding(buildBranch("x")));
+    expect(await describeOutcome(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
     await catalogs.fresh(uuid);
-    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("done");
+    expect(await describeOutcome(catalogs.branch(uuid, "x"))).toBe("done");
   });
 
   test("begun and made by however many at once, are one", async () => {
@@ -74,7 +74,7 @@ describe("catalogs", () => {
     const store = new ScriptedStore();
     const several = Array.from({ length: 5 }, () => new Catalogs(store, world));
     for (const catalogs of several) await catalogs.get(uuid);
-    await Promise.all(Array.from({ length: 30 }, (_, n) => several[n % 5]!.update(uuid, adding(branchOf(`b${n}`)))));
+    await Promise.all(Array.from({ length: 30 }, (_, n) => several[n % 5]!.update(uuid, adding(buildBranch(`b${n}`)))));
     expect(stored(store).branches).toHaveLength(31);
     expect(stored(store).seq).toBe(30);
   });
@@ -84,7 +84,7 @@ describe("catalogs", () => {
     const catalogs = new Catalogs(store, world);
     await made(catalogs);
     expect(
-      await kindOf(
+      await describeOutcome(
         catalogs.update(uuid, () => {
           throw new ServiceError("already_exists", "taken");
         }),
@@ -96,24 +96,24 @@ describe("catalogs", () => {
   test("a branch ends when its time is over, with no sweep", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
-    await catalogs.update(uuid, adding(branchOf("gone", world.nowMs() - 1)));
-    await catalogs.update(uuid, adding(branchOf("there", world.nowMs() + 60_000)));
-    expect(await kindOf(catalogs.branch(uuid, "gone"))).toBe("branch_not_found");
-    expect(await kindOf(catalogs.branch(uuid, "there"))).toBe("done");
+    await catalogs.update(uuid, adding(buildBranch("gone", world.nowMs() - 1)));
+    await catalogs.update(uuid, adding(buildBranch("there", world.nowMs() + 60_000)));
+    expect(await describeOutcome(catalogs.branch(uuid, "gone"))).toBe("branch_not_found");
+    expect(await describeOutcome(catalogs.branch(uuid, "there"))).toBe("done");
   });
 
   test("F76: a deleted database has no branches, main neither", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
     await catalogs.update(uuid, () => ({ deletedAtMs: 5 }));
-    expect(await kindOf(catalogs.branch(uuid, "main"))).toBe("database_not_found");
+    expect(await describeOutcome(catalogs.branch(uuid, "main"))).toBe("database_not_found");
   });
 
   test("a catalog under another database's name is corrupt", async () => {
     const store = new ScriptedStore();
     await made(new Catalogs(store, world));
     await store.calm.put(catalogKey(uuidOf(2)), store.read(catalogKey(uuid))!.bytes, { kind: "absent" });
-    expect(await kindOf(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
+    expect(await describeOutcome(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
   });
 
   test(
@@ -123,14 +123,14 @@ describe("catalogs", () => {
       const catalogs = new Catalogs(store, world);
       await made(catalogs);
       const landings: (() => void)[] = [];
-      store.fateOf = (verb) =>
+      store.decideFate = (verb) =>
         verb === "put" ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine";
-      expect(await kindOf(catalogs.update(uuid, adding(branchOf("late"))))).toBe("unknown_outcome");
-      expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("unknown_outcome");
-      expect(await kindOf(catalogs.fresh(uuid))).toBe("unknown_outcome");
+      expect(await describeOutcome(catalogs.update(uuid, adding(buildBranch("late"))))).toBe("unknown_outcome");
+      expect(await describeOutcome(catalogs.branch(uuid, "late"))).toBe("unknown_outcome");
+      expect(await describeOutcome(catalogs.fresh(uuid))).toBe("unknown_outcome");
       // A put that is on its way lands, and the answer to what was asked in between is not one that it makes untrue.
       landings[0]!();
-      expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("done");
+      expect(await describeOutcome(catalogs.branch(uuid, "late"))).toBe("done");
       for (const land of landings) land();
       await new Promise((resolve) => setImmediate(resolve));
       expect(stored(store).seq).toBe(2);
@@ -142,10 +142,10 @@ describe("catalogs", () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
     await made(catalogs);
-    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "refused");
-    expect(await kindOf(catalogs.update(uuid, adding(branchOf("first"))))).toBe("unknown_outcome");
-    store.fateOf = () => "fine";
-    await catalogs.update(uuid, adding(branchOf("second")));
+    store.decideFate = (verb) => (verb === "put" ? "requestLost" : "refused");
+    expect(await describeOutcome(catalogs.update(uuid, adding(buildBranch("first"))))).toBe("unknown_outcome");
+    store.decideFate = () => "fine";
+    await catalogs.update(uuid, adding(buildBranch("second")));
     expect(stored(store).branches.map(({ name }) => name)).toEqual(["main", "first", "second"]);
   });
 
@@ -153,22 +153,22 @@ describe("catalogs", () => {
     const store = new ScriptedStore();
     const [catalogs, other] = [new Catalogs(store, world), new Catalogs(store, world)];
     await made(catalogs);
-    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
-    expect(await kindOf(catalogs.update(uuid, adding(branchOf("first"))))).toBe("unknown_outcome");
-    store.fateOf = () => "fine";
+    store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
+    expect(await describeOutcome(catalogs.update(uuid, adding(buildBranch("first"))))).toBe("unknown_outcome");
+    store.decideFate = () => "fine";
     await other.confirm(uuid);
-    expect(await kindOf(catalogs.branch(uuid, "first"))).toBe("branch_not_found");
+    expect(await describeOutcome(catalogs.branch(uuid, "first"))).toBe("branch_not_found");
   });
 
   test("with too many changes in doubt no other one is begun", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
     for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.begin(uuidOf(n));
-    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+    store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
     for (let n = 0; n < limits.catalogDoubtsMax; n++)
-      expect(await kindOf(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
-    expect(await kindOf(catalogs.ensure(uuidOf(limits.catalogDoubtsMax)))).toBe("unavailable");
-    store.fateOf = () => "fine";
+      expect(await describeOutcome(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
+    expect(await describeOutcome(catalogs.ensure(uuidOf(limits.catalogDoubtsMax)))).toBe("unavailable");
+    store.decideFate = () => "fine";
     for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.ensure(uuidOf(n));
   });
 
@@ -177,7 +177,7 @@ describe("catalogs", () => {
       const random = seeded(seed);
       const store = new ScriptedStore();
       const landings: (() => void)[] = [];
-      store.fateOf = (verb): Fate => {
+      store.decideFate = (verb): Fate => {
         if (random() < 0.6) return "fine";
         if (verb !== "put") return "refused";
         if (random() < 0.3) return { late: new Promise<void>((resolve) => landings.push(resolve)) };
@@ -194,7 +194,8 @@ describe("catalogs", () => {
       const done: string[] = [];
       for (let n = 0; n < 40; n++) {
         const name = `b${n}`;
-        if ((await kindOf(several[n % 2]!.update(uuid, adding(branchOf(name))))) === "done") done.push(name);
+        if ((await describeOutcome(several[n % 2]!.update(uuid, adding(buildBranch(name))))) === "done")
+          done.push(name);
         if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.();
         await new Promise((resolve) => setImmediate(resolve));
       }

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { refuseCheckpoint, withTimeline } from "../../../../src/engine/history/histories.ts";
-import { planOf, withLost } from "../../../../src/engine/history/timelines.ts";
+import { findRestorePlan, withLost } from "../../../../src/engine/history/timelines.ts";
 import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
@@ -12,7 +12,7 @@ import { seeded } from "../../../support/random.ts";
 
 const ulids = new Ulids();
 
-function refOf(kind: SegmentRef["kind"], firstTxid: number, lastTxid: number): SegmentRef {
+function buildRef(kind: SegmentRef["kind"], firstTxid: number, lastTxid: number): SegmentRef {
   return {
     kind,
     id: poolId("main", 1, ulids.next()),
@@ -27,19 +27,19 @@ function refOf(kind: SegmentRef["kind"], firstTxid: number, lastTxid: number): S
 }
 
 /** A timeline of so many references, each of ten states, that begins with the image of `fromTxid`. */
-function timelineOf(fromTxid: number, refs: number): Timeline {
+function buildTimeline(fromTxid: number, refs: number): Timeline {
   const deltas = Array.from({ length: refs - 1 }, (_, at) =>
-    refOf("delta", fromTxid + at * 10 + 1, fromTxid + at * 10 + 10),
+    buildRef("delta", fromTxid + at * 10 + 1, fromTxid + at * 10 + 10),
   );
   return {
     fromTxid,
     toTxid: fromTxid + 10 * (refs - 1),
     endedAtMs: fromTxid,
-    refs: [refOf("image", fromTxid, fromTxid), ...deltas],
+    refs: [buildRef("image", fromTxid, fromTxid), ...deltas],
   };
 }
 
-function historyOf(timelines: readonly Timeline[], checkpoints: readonly NamedCheckpoint[] = []): History {
+function buildHistory(timelines: readonly Timeline[], checkpoints: readonly NamedCheckpoint[] = []): History {
   return { uuid: modelUuid, branchId: "main", timelines, checkpoints };
 }
 
@@ -51,10 +51,10 @@ describe("a history at its bound", () => {
       "by timeline",
     () => {
       const random = seeded(5);
-      let history = historyOf([]);
+      let history = buildHistory([]);
       let oldestKept = 0;
       for (let n = 0, fromTxid = 1; n < 400; n++) {
-        const timeline = timelineOf(fromTxid, limits.timelineRefsMax);
+        const timeline = buildTimeline(fromTxid, limits.timelineRefsMax);
         // One in forty timelines has a name, somewhere within.
         if (n % 40 === 7)
           history = {
@@ -74,7 +74,7 @@ describe("a history at its bound", () => {
       );
       expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
       const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
-      for (const { txid } of history.checkpoints) expect(planOf(manifest, history, txid)).toBeDefined();
+      for (const { txid } of history.checkpoints) expect(findRestorePlan(manifest, history, txid)).toBeDefined();
     },
   );
 
@@ -83,50 +83,52 @@ describe("a history at its bound", () => {
       "are to be deleted first",
     () => {
       // Every timeline holds the same named state, as after rewinds: the newest one is enough for it.
-      const again = Array.from({ length: 120 }, () => timelineOf(1, limits.timelineRefsMax));
-      const full = withTimeline(historyOf(again, [named(500)]), timelineOf(1, limits.timelineRefsMax));
+      const again = Array.from({ length: 120 }, () => buildTimeline(1, limits.timelineRefsMax));
+      const full = withTimeline(buildHistory(again, [named(500)]), buildTimeline(1, limits.timelineRefsMax));
       expect(full.timelines).toHaveLength(1);
       expect(full.timelines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
       expect(full.timelines[0]!.refs).toHaveLength(51);
-      const apart = Array.from({ length: 120 }, (_, n) => timelineOf(1 + 20_000 * n, limits.timelineRefsMax));
+      const apart = Array.from({ length: 120 }, (_, n) => buildTimeline(1 + 20_000 * n, limits.timelineRefsMax));
       const checkpoints = apart.map(({ toTxid }) => named(toTxid));
-      expect(() => withTimeline(historyOf(apart, checkpoints), timelineOf(10_000_000, 3))).toThrow(
+      expect(() => withTimeline(buildHistory(apart, checkpoints), buildTimeline(10_000_000, 3))).toThrow(
         expect.objectContaining({
           code: "invalid_request",
           message: expect.stringContaining("delete some first") as string,
         }),
       );
       expect(
-        withTimeline(historyOf(apart, checkpoints.slice(40)), timelineOf(10_000_000, 3)).timelines.length,
+        withTimeline(buildHistory(apart, checkpoints.slice(40)), buildTimeline(10_000_000, 3)).timelines.length,
       ).toBeGreaterThan(80);
     },
   );
 
   test("is bound in its number of timelines too", () => {
-    let history = historyOf(Array.from({ length: limits.historyTimelinesMax }, (_, n) => timelineOf(1 + 20 * n, 1)));
-    history = withTimeline(history, timelineOf(1_000_000, 1));
+    let history = buildHistory(
+      Array.from({ length: limits.historyTimelinesMax }, (_, n) => buildTimeline(1 + 20 * n, 1)),
+    );
+    history = withTimeline(history, buildTimeline(1_000_000, 1));
     expect(history.timelines).toHaveLength(limits.historyTimelinesMax);
     expect(history.timelines[0]!.fromTxid).toBe(21);
   });
 
   test("refuses a checkpoint that it might have no room for, before anything is stuck; one less makes room", () => {
     const most = limits.historyRefsMax / limits.timelineRefsMax;
-    const timelines = Array.from({ length: most }, (_, n) => timelineOf(1 + 20_000 * n, limits.timelineRefsMax));
+    const timelines = Array.from({ length: most }, (_, n) => buildTimeline(1 + 20_000 * n, limits.timelineRefsMax));
     const checkpoints = timelines.map(({ toTxid }) => named(toTxid));
     const refusal = expect.objectContaining({
       code: "invalid_request",
       message: expect.stringContaining("delete some first") as string,
     });
-    expect(() => refuseCheckpoint(historyOf(timelines, checkpoints), limits.timelineRefsMax)).toThrow(refusal);
-    expect(() => refuseCheckpoint(historyOf(timelines, checkpoints.slice(1)), limits.timelineRefsMax)).not.toThrow();
+    expect(() => refuseCheckpoint(buildHistory(timelines, checkpoints), limits.timelineRefsMax)).toThrow(refusal);
+    expect(() => refuseCheckpoint(buildHistory(timelines, checkpoints.slice(1)), limits.timelineRefsMax)).not.toThrow();
     // Timelines that only the window needs give way.
-    expect(() => refuseCheckpoint(historyOf(timelines, []), limits.timelineRefsMax)).not.toThrow();
-    expect(() => refuseCheckpoint(historyOf([], Array(limits.checkpointsMax).fill(named(1))), 1)).toThrow(refusal);
+    expect(() => refuseCheckpoint(buildHistory(timelines, []), limits.timelineRefsMax)).not.toThrow();
+    expect(() => refuseCheckpoint(buildHistory([], Array(limits.checkpointsMax).fill(named(1))), 1)).toThrow(refusal);
   });
 });
 
 describe("lost ranges", () => {
-  const idsOf = (ranges: readonly TxidRange[]): number[] =>
+  const listIds = (ranges: readonly TxidRange[]): number[] =>
     [
       ...new Set(
         ranges.flatMap(({ firstTxid, lastTxid }) =>
@@ -146,7 +148,7 @@ describe("lost ranges", () => {
         all.push(range);
         lost = withLost(lost, [range]);
       }
-      expect(idsOf(lost)).toEqual(idsOf(all));
+      expect(listIds(lost)).toEqual(listIds(all));
       for (const [at, range] of lost.entries())
         if (at > 0) expect(range.firstTxid).toBeGreaterThan(lost[at - 1]!.lastTxid + 1);
     }

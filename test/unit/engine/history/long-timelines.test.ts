@@ -64,7 +64,7 @@ async function write(
 async function longTimeline(time: VirtualTime, groups: number, refs: number): Promise<TimedEngine> {
   const node = new TimedEngine(time);
   // Nor does a new base image make the timeline short.
-  time.store.fateOf = noReads;
+  time.store.decideFate = noReads;
   for (let n = 0; n < groups; n++) await node.time.of(node.putting(`k${n % 40}`, "main", {}, `${n}`));
   // All of it in objects, nothing in the manifest itself.
   await time.pass(3 * limits.shipIntervalMs);
@@ -129,7 +129,8 @@ describe("a base image that cannot be made", () => {
       // The image of the first state comes so slowly that whoever restores waits for it.
       const [image] = time.manifest(node.uuid).refs;
       const gate = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) => (verb === "get" && key.endsWith(image!.id) ? { held: gate.promise } : "fine");
+      time.store.decideFate = (verb, key) =>
+        verb === "get" && key.endsWith(image!.id) ? { held: gate.promise } : "fine";
       await grow(node);
       let most = 0;
       for (let n = 0; n < 100; n++) {
@@ -177,7 +178,7 @@ describe("a timeline that is full", () => {
       // Pack and image are each asked for about once a minute.
       expect(time.store.count("get", "seg") - tries).toBeLessThan(20 * limits.restoreFetchesMax);
       expect(node.notices.filter((notice) => notice.startsWith("history could not be packed"))).toHaveLength(1);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await time.pass(2 * limits.compactorRetryMsMax);
       expect(time.manifest(uuid).refs.length).toBeLessThan(limits.packRefsMin);
       expect(await write(node, 3, "again")).toEqual([]);
@@ -194,7 +195,7 @@ describe("a timeline that is full", () => {
     await expect(node.put("a", "main", { durable: true })).resolves.toBeDefined();
     await expect(node.put("b", "main", { durable: true })).rejects.toMatchObject({ code: "overloaded" });
     node.kill();
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     node = new TimedEngine(time, {}, directory);
     // Nobody writes: that it is opened is enough.
     expect(await node.keys()).toHaveLength(41);
@@ -210,20 +211,20 @@ describe("a timeline that is full", () => {
     async () => {
       const time = new VirtualTime();
       const first = new TimedEngine(time);
-      time.store.fateOf = noReads;
+      time.store.decideFate = noReads;
       for (let n = 0; n < 1_050; n++) await time.of(first.putting(`k${n % 40}`, "main", {}, `${n}`));
       await time.pass(3 * limits.shipIntervalMs);
-      time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+      time.store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
       for (let n = 0; n < 3; n++) await first.put(`late${n}`);
       first.kill();
       await splitTimeline(time, first.uuid, limits.timelineRefsMax);
       expect(time.manifest(first.uuid).refs).toHaveLength(limits.timelineRefsMax);
-      time.store.fateOf = noReads;
+      time.store.decideFate = noReads;
       let node = new TimedEngine(time, { idleCloseMs: 1e12 }, first.directory);
       expect(await node.keys()).toHaveLength(43);
       await time.pass(120_000);
       expect(time.manifest(node.uuid).refs).toHaveLength(limits.timelineRefsMax);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await time.pass(2 * limits.compactorRetryMsMax);
       expect(time.manifest(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
       await node.put("on", "main", { durable: true });
@@ -250,7 +251,7 @@ describe("a timeline that is full", () => {
       file.run("COMMIT");
       file.raw.pragma("wal_checkpoint(TRUNCATE)");
       file.close();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       const node = new TimedEngine(time, {}, directory);
       expect(await node.keys()).toHaveLength(40);
       expect(time.manifest(uuid)).toMatchObject({ txid: 1_051 });
@@ -265,14 +266,15 @@ describe("a timeline that is full", () => {
       const time = new VirtualTime();
       const { directory } = await longTimeline(time, 1_050, limits.timelineRefsMax);
       const gate = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
+      time.store.decideFate = (verb, key) =>
+        verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine";
       const node = new TimedEngine(time, {}, directory);
       await expect(node.branch({ act: "rewind", to: "1050" })).rejects.toMatchObject({
         code: "overloaded",
         message: expect.stringContaining("packed first") as string,
       });
       gate.resolve();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await time.pass(2_000);
       expect(await node.branch({ act: "rewind", to: "1049" })).toMatchObject({ rewoundTo: 1_049 });
     },
@@ -286,14 +288,15 @@ describe("a timeline that is full", () => {
       time.store.audit();
       const { directory, uuid } = await longTimeline(time, 1_000, 980);
       const gate = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
+      time.store.decideFate = (verb, key) =>
+        verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine";
       const node = new TimedEngine(time, {}, directory);
       await node.branch({ act: "fork", name: "child", at: "990" });
       const { id } = time.catalog(uuid).branches.find(({ name }) => name === "child")!;
       expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(limits.timelineRefsHard);
       expect(time.manifest(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
       gate.resolve();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       expect(await node.keys("child")).toHaveLength(40);
       await time.pass(2_000);
       expect(time.manifest(uuid, id).refs.length).toBeLessThan(limits.packRefsMin);

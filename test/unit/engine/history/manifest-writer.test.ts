@@ -7,7 +7,12 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { ManifestWriter, Fenced } from "../../../../src/engine/history/manifest-writer.ts";
 import { withUploads } from "../../../../src/engine/history/uploads.ts";
-import { decodeManifest, encodeManifest, hashOf, type Manifest } from "../../../../src/format/history/manifest.ts";
+import {
+  decodeManifest,
+  encodeManifest,
+  computeSha256,
+  type Manifest,
+} from "../../../../src/format/history/manifest.ts";
 import { manifestKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
 import { seeded } from "../../../support/random.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
@@ -20,7 +25,7 @@ const world = realWorld();
 const read = (store: ScriptedStore, nodeId = "a"): Promise<ManifestWriter> =>
   ManifestWriter.read({ store, world, nodeId, uuid, branchId: "main" });
 const stored = (store: ScriptedStore): Manifest => decodeManifest(store.read(key)!.bytes);
-const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
+const describeOutcome = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "done",
     (error: unknown) => (error instanceof Fenced ? "fenced" : error instanceof StoreError ? error.kind : String(error)),
@@ -38,7 +43,7 @@ const covering = (txid: number) => (manifest: Manifest) =>
       };
 
 /** Every version of the manifest that ever stood in the store, in order. */
-function chainOf(store: ScriptedStore): Uint8Array[] {
+function watchChain(store: ScriptedStore): Uint8Array[] {
   const chain: Uint8Array[] = [];
   store.watch = (changed, _, after) => {
     if (changed === key && after) chain.push(after.slice());
@@ -56,7 +61,7 @@ function isChain(versions: readonly Uint8Array[]): boolean {
       manifest.seq === was.seq + 1 &&
       manifest.epoch >= was.epoch &&
       manifest.txid >= was.txid &&
-      Buffer.compare(manifest.prevHash, hashOf(before)) === 0 &&
+      Buffer.compare(manifest.prevHash, computeSha256(before)) === 0 &&
       Buffer.compare(manifest.nonce, was.nonce) !== 0
     );
   });
@@ -65,7 +70,7 @@ function isChain(versions: readonly Uint8Array[]): boolean {
 describe("the chain", () => {
   test("each manifest names the one before, seq grows by one, the nonce is new", async () => {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const manifest = await read(store);
     expect(manifest.exists).toBe(false);
     await manifest.claim(0, true);
@@ -77,7 +82,7 @@ describe("the chain", () => {
 
   test("a change that gives nothing costs no put; changes made at once come one after the other", async () => {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const manifest = await read(store);
     await manifest.claim(0, true);
     await Promise.all([3, 1, 2, 5, 4].map((txid) => manifest.update(covering(txid))));
@@ -90,7 +95,9 @@ describe("the chain", () => {
     await (await read(store)).claim(0, true);
     await store.calm.put(manifestKey(uuid, "01JABCDEFGHJKMNPQRSTVWXYZ0"), store.read(key)!.bytes, { kind: "absent" });
     expect(
-      await outcomeOf(ManifestWriter.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" })),
+      await describeOutcome(
+        ManifestWriter.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" }),
+      ),
     ).toBe("corrupt");
   });
 });
@@ -123,7 +130,7 @@ describe("a claim", () => {
 
   test("by the writer that holds it already changes nothing; several at once are one", async () => {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const manifest = await read(store);
     const [one, two] = await Promise.all([manifest.claim(0, true), manifest.claim(0, true)]);
     expect(one).toBe(two);
@@ -147,27 +154,27 @@ describe("a claim", () => {
   test("F53: of two at once one wins, the other is fenced for good", async () => {
     const store = new ScriptedStore();
     const [a, b] = [await read(store, "a"), await read(store, "b")];
-    const outcomes = await Promise.all([outcomeOf(a.claim(0, true)), outcomeOf(b.claim(0, true))]);
+    const outcomes = await Promise.all([describeOutcome(a.claim(0, true)), describeOutcome(b.claim(0, true))]);
     expect(outcomes.toSorted()).toEqual(["done", "fenced"]);
     const loser = outcomes[0] === "fenced" ? a : b;
     expect(loser.fenced).toBe(true);
     expect(loser.writerEpoch).toBeUndefined();
     const requests = store.count("put");
-    expect(await outcomeOf(loser.claim(0, true))).toBe("fenced");
-    expect(await outcomeOf(loser.update(() => ({ txid: 1 })))).toBe("fenced");
+    expect(await describeOutcome(loser.claim(0, true))).toBe("fenced");
+    expect(await describeOutcome(loser.update(() => ({ txid: 1 })))).toBe("fenced");
     expect(store.count("put")).toBe(requests);
   });
 
   test("fences the writer before: its next change fails, and every later one", async () => {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const a = await read(store, "a");
     await a.claim(0, true);
     await a.update(covering(1));
     const b = await read(store, "b");
     await b.claim(1, false);
-    expect(await outcomeOf(a.update(covering(2)))).toBe("fenced");
-    expect(await outcomeOf(a.update(covering(3)))).toBe("fenced");
+    expect(await describeOutcome(a.update(covering(2)))).toBe("fenced");
+    expect(await describeOutcome(a.update(covering(3)))).toBe("fenced");
     await b.update(covering(b.writerEpoch!.firstTxid));
     expect(stored(store).node).toBe("b");
     expect(isChain(chain)).toBe(true);
@@ -178,7 +185,7 @@ describe("a claim", () => {
     const manifest = await read(store);
     await manifest.claim(0, true);
     await store.delete(key);
-    expect(await outcomeOf(manifest.update(covering(1)))).toBe("fenced");
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("fenced");
     expect(store.read(key)).toBeUndefined();
   });
 
@@ -190,7 +197,7 @@ describe("a claim", () => {
     const older = store.read(key)!.bytes;
     await manifest.update(covering(2));
     store.spoil(key, () => older);
-    expect(await outcomeOf(manifest.update(covering(3)))).toBe("fenced");
+    expect(await describeOutcome(manifest.update(covering(3)))).toBe("fenced");
     expect(stored(store).txid).toBe(1);
   });
 
@@ -199,20 +206,20 @@ describe("a claim", () => {
       "is gone on from",
     async () => {
       const store = new ScriptedStore();
-      const chain = chainOf(store);
+      const chain = watchChain(store);
       const manifest = await read(store);
       await manifest.claim(0, true);
       const whole = store.read(key)!.bytes.slice();
       store.spoil(key, (bytes) => bytes.toReversed());
       let isPutBack = false;
-      store.fateOf = (verb) => {
+      store.decideFate = (verb) => {
         if (verb === "get" && !isPutBack) {
           isPutBack = true;
           store.spoil(key, () => whole);
         }
         return "fine";
       };
-      expect(await outcomeOf(manifest.update(covering(1)))).toBe("done");
+      expect(await describeOutcome(manifest.update(covering(1)))).toBe("done");
       expect(isPutBack).toBe(true);
       expect(stored(store).txid).toBe(1);
       expect(manifest.fenced).toBe(false);
@@ -225,24 +232,24 @@ describe("doubt", () => {
   /** The manifest after a claim, and a store of which the next put of a manifest has the fate. */
   async function claimed(fate: Fate): Promise<{ store: ScriptedStore; manifest: ManifestWriter; chain: Uint8Array[] }> {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const manifest = await read(store);
     await manifest.claim(0, true);
     let left = 1;
-    store.fateOf = (verb) => (verb === "put" && left-- > 0 ? fate : "fine");
+    store.decideFate = (verb) => (verb === "put" && left-- > 0 ? fate : "fine");
     return { store, manifest, chain };
   }
 
   test("F30: an answer that was lost is settled by reading back, within the same change", async () => {
     const { store, manifest, chain } = await claimed("answerLost");
-    expect(await outcomeOf(manifest.update(covering(1)))).toBe("done");
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("done");
     expect(stored(store).txid).toBe(1);
     expect(chain).toHaveLength(2);
   });
 
   test("F30: a body in doubt is offered again, byte by byte, before another one is made", async () => {
     const { store, manifest, chain } = await claimed("requestLost");
-    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("unknown_outcome");
     expect(manifest.now.txid).toBe(0);
     await manifest.update(covering(2));
     expect(chain.map((bytes) => decodeManifest(bytes).txid)).toEqual([0, 1, 2]);
@@ -253,7 +260,7 @@ describe("doubt", () => {
   test("F31: a body that lands late, after its retry and a newer one, changes nothing", async () => {
     const late = Promise.withResolvers<void>();
     const { store, manifest, chain } = await claimed({ late: late.promise });
-    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("unknown_outcome");
     await manifest.update(covering(2));
     late.resolve();
     await new Promise((resolve) => setImmediate(resolve));
@@ -265,7 +272,7 @@ describe("doubt", () => {
   test("F31: a body that lands late, before its retry, counts once", async () => {
     const late = Promise.withResolvers<void>();
     const { manifest, chain } = await claimed({ late: late.promise });
-    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("unknown_outcome");
     late.resolve();
     await new Promise((resolve) => setImmediate(resolve));
     await manifest.update(covering(2));
@@ -276,7 +283,7 @@ describe("doubt", () => {
     for (const landsFirst of [true, false]) {
       const late = Promise.withResolvers<void>();
       const { store, manifest, chain } = await claimed({ late: late.promise });
-      expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+      expect(await describeOutcome(manifest.update(covering(1)))).toBe("unknown_outcome");
       if (landsFirst) late.resolve();
       await new Promise((resolve) => setImmediate(resolve));
       const other = await read(store, "b");
@@ -284,7 +291,7 @@ describe("doubt", () => {
       await other.claim(other.now.txid, false);
       late.resolve();
       await new Promise((resolve) => setImmediate(resolve));
-      expect(await outcomeOf(manifest.update(covering(2)))).toBe("fenced");
+      expect(await describeOutcome(manifest.update(covering(2)))).toBe("fenced");
       expect(stored(store)).toMatchObject({ node: "b", txid: landsFirst ? 1 : 0 });
       expect(isChain(chain)).toBe(true);
     }
@@ -292,11 +299,11 @@ describe("doubt", () => {
 
   test("a claim in doubt is settled before it is made again, and what is told is what stands there", async () => {
     const store = new ScriptedStore();
-    const chain = chainOf(store);
+    const chain = watchChain(store);
     const manifest = await read(store);
     let left = 1;
-    store.fateOf = (verb) => (verb === "put" && left-- > 0 ? "requestLost" : "fine");
-    expect(await outcomeOf(manifest.claim(0, true))).toBe("unknown_outcome");
+    store.decideFate = (verb) => (verb === "put" && left-- > 0 ? "requestLost" : "fine");
+    expect(await describeOutcome(manifest.claim(0, true))).toBe("unknown_outcome");
     const writerEpoch = await manifest.claim(0, true);
     expect(Buffer.compare(stored(store).writerEpochs.at(-1)!.id, writerEpoch.id)).toBe(0);
     expect(isChain(chain)).toBe(true);
@@ -311,14 +318,14 @@ describe("doubt", () => {
       for (let seed = 1; seed <= 60; seed++) {
         const random = seeded(seed);
         const store = new ScriptedStore();
-        const chain = chainOf(store);
+        const chain = watchChain(store);
         const landings: PromiseWithResolvers<void>[] = [];
         const late = (): Fate => {
           const landing = Promise.withResolvers<void>();
           landings.push(landing);
           return { late: landing.promise };
         };
-        store.fateOf = (verb) => {
+        store.decideFate = (verb) => {
           if (random() < 0.6) return "fine";
           const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
           return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
@@ -381,7 +388,7 @@ describe("what is uploaded and not published", () => {
         await manifest.claim(1, true);
         expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
         expect(uploads.isOver).toBe(true);
-        expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
+        expect(await describeOutcome(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
       });
       expect(stored(store).committedAtMs).toBe(1);
       await withUploads(manifest, async (uploads) => {
@@ -398,23 +405,23 @@ describe("what is uploaded and not published", () => {
     await manifest.claim(0, true);
     const id = manifest.beginUpload();
     await manifest.update(covering(1));
-    expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
+    expect(stored(store).garbageBelowUlid <= id.slice(-26)).toBe(true);
     await manifest.update(covering(2));
-    expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
+    expect(stored(store).garbageBelowUlid <= id.slice(-26)).toBe(true);
     manifest.endUpload(id);
     await manifest.update(covering(3));
-    expect(stored(store).settledUlid > id.slice(-26)).toBe(true);
+    expect(stored(store).garbageBelowUlid > id.slice(-26)).toBe(true);
   });
 
   test("F65: is named above what is settled, also after a restart under a clock that went back", async () => {
     const store = new ScriptedStore();
     const manifest = await read(store);
     await manifest.claim(0, true);
-    await manifest.update(() => ({ txid: 1, settledUlid: "7ZZZZZZZZZ0000000000000000" }));
-    const { settledUlid } = stored(store);
+    await manifest.update(() => ({ txid: 1, garbageBelowUlid: "7ZZZZZZZZZ0000000000000000" }));
+    const { garbageBelowUlid } = stored(store);
     const again = await read(store);
     const ids = [again.beginUpload(), again.beginUpload()].map((id) => id.slice(-26));
-    expect(ids[0]! > settledUlid && ids[1]! > ids[0]!).toBe(true);
+    expect(ids[0]! > garbageBelowUlid && ids[1]! > ids[0]!).toBe(true);
   });
 
   test(
@@ -426,21 +433,21 @@ describe("what is uploaded and not published", () => {
       await manifest.update(() => ({ txid: 1 }));
       const future = "7ZZZZZZZZZ0000000000000000";
       store.spoil(manifestKey(uuid, "main"), (bytes) =>
-        encodeManifest({ ...decodeManifest(bytes), settledUlid: future }),
+        encodeManifest({ ...decodeManifest(bytes), garbageBelowUlid: future }),
       );
       const again = await read(store);
       const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
       again.endUpload(garbage);
       await again.update(covering(2));
-      expect(stored(store).settledUlid > garbage.slice(-26)).toBe(true);
-      expect(stored(store).settledUlid <= fresh.slice(-26)).toBe(true);
+      expect(stored(store).garbageBelowUlid > garbage.slice(-26)).toBe(true);
+      expect(stored(store).garbageBelowUlid <= fresh.slice(-26)).toBe(true);
       again.endUpload(fresh);
       await again.update(covering(3));
-      expect(stored(store).settledUlid > fresh.slice(-26)).toBe(true);
+      expect(stored(store).garbageBelowUlid > fresh.slice(-26)).toBe(true);
       // A claim's own names are its own matter.
       const next = await read(store);
       await next.claim(3, true);
-      expect(stored(store).settledUlid < future).toBe(true);
+      expect(stored(store).garbageBelowUlid < future).toBe(true);
     },
   );
 });

@@ -5,7 +5,7 @@ import {
   closedTimeline,
   forkedManifest,
   isRestorable,
-  planOf,
+  findRestorePlan,
   rebased,
   referenced,
   rewound,
@@ -41,7 +41,7 @@ function image(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   return delta(txid, txid, { kind: "image", ...more });
 }
 
-function manifestOf(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): Manifest {
+function buildManifest(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): Manifest {
   const txid = more.txid ?? refs.at(-1)!.lastTxid;
   return {
     ...emptyManifest("main"),
@@ -55,7 +55,7 @@ function manifestOf(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): 
   };
 }
 
-function historyOf(timelines: History["timelines"], checkpoints: History["checkpoints"] = []): History {
+function buildHistory(timelines: History["timelines"], checkpoints: History["checkpoints"] = []): History {
   return { uuid: modelUuid, branchId: "main", timelines, checkpoints };
 }
 
@@ -64,20 +64,20 @@ function spans(refs: readonly SegmentRef[] | undefined): string[] | undefined {
 }
 
 describe("planOf", () => {
-  const manifest = manifestOf([image(5), image(5), delta(6, 9), delta(10, 20)]);
+  const manifest = buildManifest([image(5), image(5), delta(6, 9), delta(10, 20)]);
 
   it("takes the image and only the deltas that reach up to the transaction id", () => {
-    expect(spans(planOf(manifest, undefined, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
-    expect(planOf(manifest, undefined, 5)?.deltas).toEqual([]);
-    expect(spans(planOf(manifest, undefined, 9)?.deltas)).toEqual(["delta 6-9"]);
-    expect(spans(planOf(manifest, undefined, 10)?.deltas)).toEqual(["delta 6-9", "delta 10-20"]);
+    expect(spans(findRestorePlan(manifest, undefined, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
+    expect(findRestorePlan(manifest, undefined, 5)?.deltas).toEqual([]);
+    expect(spans(findRestorePlan(manifest, undefined, 9)?.deltas)).toEqual(["delta 6-9"]);
+    expect(spans(findRestorePlan(manifest, undefined, 10)?.deltas)).toEqual(["delta 6-9", "delta 10-20"]);
   });
 
   it("takes the newest image not above the transaction id, and packs that begin below it", () => {
-    const twice = manifestOf([image(1), image(8), delta(2, 9), delta(10, 12)], { fromTxid: 1 });
-    expect(spans(planOf(twice, undefined, 7)?.images)).toEqual(["image 1-1"]);
-    expect(spans(planOf(twice, undefined, 9)?.images)).toEqual(["image 8-8"]);
-    expect(spans(planOf(twice, undefined, 9)?.deltas)).toEqual(["delta 2-9"]);
+    const twice = buildManifest([image(1), image(8), delta(2, 9), delta(10, 12)], { fromTxid: 1 });
+    expect(spans(findRestorePlan(twice, undefined, 7)?.images)).toEqual(["image 1-1"]);
+    expect(spans(findRestorePlan(twice, undefined, 9)?.images)).toEqual(["image 8-8"]);
+    expect(spans(findRestorePlan(twice, undefined, 9)?.deltas)).toEqual(["delta 2-9"]);
   });
 
   it("takes the tail as far as it is needed", () => {
@@ -91,57 +91,57 @@ describe("planOf", () => {
       rawBytes: 1,
       bytes: new Uint8Array(1),
     }));
-    const withTail = manifestOf(manifest.refs, { tail, txid: 25 });
-    expect(planOf(withTail, undefined, 20)?.tail).toEqual([]);
-    expect(planOf(withTail, undefined, 22)?.tail).toEqual([tail[0]]);
-    expect(planOf(withTail, undefined, 24)?.tail).toEqual(tail);
+    const withTail = buildManifest(manifest.refs, { tail, txid: 25 });
+    expect(findRestorePlan(withTail, undefined, 20)?.tail).toEqual([]);
+    expect(findRestorePlan(withTail, undefined, 22)?.tail).toEqual([tail[0]]);
+    expect(findRestorePlan(withTail, undefined, 24)?.tail).toEqual(tail);
   });
 
   it("F70: has none below the timeline, above the manifest, below the floor", () => {
-    expect(planOf(manifest, undefined, 4)).toBeUndefined();
-    expect(planOf(manifest, undefined, 21)).toBeUndefined();
-    expect(planOf({ ...manifest, floorTxid: 7 }, undefined, 6)).toBeUndefined();
-    expect(planOf({ ...manifest, floorTxid: 7 }, undefined, 7)).toBeDefined();
+    expect(findRestorePlan(manifest, undefined, 4)).toBeUndefined();
+    expect(findRestorePlan(manifest, undefined, 21)).toBeUndefined();
+    expect(findRestorePlan({ ...manifest, floorTxid: 7 }, undefined, 6)).toBeUndefined();
+    expect(findRestorePlan({ ...manifest, floorTxid: 7 }, undefined, 7)).toBeDefined();
   });
 
   it("F70: has none for an id that was lost, lies between two claims, or in no object", () => {
-    const gap = manifestOf([image(1), delta(2, 5), delta(30, 40)], {
+    const gap = buildManifest([image(1), delta(2, 5), delta(30, 40)], {
       writerEpochs: [
         { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 5 },
         { epoch: 2, id: new Uint8Array(16), firstTxid: 20, lastTxid: 40 },
       ],
       lost: [{ firstTxid: 33, lastTxid: 33 }],
     });
-    for (const txid of [5, 30, 32, 34, 40]) expect(planOf(gap, undefined, txid), String(txid)).toBeDefined();
-    for (const txid of [6, 19, 20, 29, 33]) expect(planOf(gap, undefined, txid), String(txid)).toBeUndefined();
+    for (const txid of [5, 30, 32, 34, 40]) expect(findRestorePlan(gap, undefined, txid), String(txid)).toBeDefined();
+    for (const txid of [6, 19, 20, 29, 33]) expect(findRestorePlan(gap, undefined, txid), String(txid)).toBeUndefined();
   });
 
   it("judges claims that the manifest no longer remembers by the timelines alone", () => {
-    const old = manifestOf([image(1), delta(2, 5), delta(6, 9)], {
+    const old = buildManifest([image(1), delta(2, 5), delta(6, 9)], {
       writerEpochs: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
     });
-    expect(planOf(old, undefined, 4)).toBeDefined();
+    expect(findRestorePlan(old, undefined, 4)).toBeDefined();
   });
 
   it("has none for a timeline without an image", () => {
-    expect(planOf(manifestOf([delta(1, 5)]), undefined, 3)).toBeUndefined();
+    expect(findRestorePlan(buildManifest([delta(1, 5)]), undefined, 3)).toBeUndefined();
   });
 
   it("looks at the past when the manifest's timeline does not hold it, and only then", () => {
-    const past = historyOf([
+    const past = buildHistory([
       { fromTxid: 1, toTxid: 3, endedAtMs: 1, refs: [image(1), delta(2, 3)] },
       { fromTxid: 3, toTxid: 5, endedAtMs: 1, refs: [image(3), delta(4, 5)] },
     ]);
-    expect(planOf(manifest, undefined, 4)).toBeUndefined();
-    expect(spans(planOf(manifest, past, 4)?.images)).toEqual(["image 3-3"]);
-    expect(spans(planOf(manifest, past, 3)?.images)).toEqual(["image 3-3"]);
-    expect(spans(planOf(manifest, past, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
+    expect(findRestorePlan(manifest, undefined, 4)).toBeUndefined();
+    expect(spans(findRestorePlan(manifest, past, 4)?.images)).toEqual(["image 3-3"]);
+    expect(spans(findRestorePlan(manifest, past, 3)?.images)).toEqual(["image 3-3"]);
+    expect(spans(findRestorePlan(manifest, past, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
   });
 });
 
 describe("isRestorable", () => {
-  const manifest = manifestOf([image(1), delta(2, 5), delta(6, 9)], { fromTxid: 1 });
-  const past = historyOf([{ fromTxid: 1, toTxid: 1, endedAtMs: 40, refs: [image(1)] }]);
+  const manifest = buildManifest([image(1), delta(2, 5), delta(6, 9)], { fromTxid: 1 });
+  const past = buildHistory([{ fromTxid: 1, toTxid: 1, endedAtMs: 40, refs: [image(1)] }]);
 
   it("allows what may have been current at the cutoff, by the times of whole objects", () => {
     // State 5 ended with 6, which was committed by 90 at the latest.
@@ -156,13 +156,13 @@ describe("isRestorable", () => {
   });
 
   it("allows the last state of a timeline of the past until the timeline was closed", () => {
-    const later = manifestOf([image(5), delta(6, 9)]);
+    const later = buildManifest([image(5), delta(6, 9)]);
     expect(isRestorable(later, past, 1, 40)).toBe(true);
     expect(isRestorable(later, past, 1, 41)).toBe(false);
   });
 
   it("allows what has a name, if it is still held", () => {
-    const named = historyOf(
+    const named = buildHistory(
       [],
       [
         { name: "a", txid: 3, createdAtMs: 0 },
@@ -186,7 +186,7 @@ describe("succession", () => {
       { epoch: 2, id: new Uint8Array(16), firstTxid: 5, lastTxid: 20 },
       { epoch: 3, id: new Uint8Array(16), firstTxid: 21, lastTxid: 25 },
     ];
-    const parent = manifestOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, writerEpochs });
+    const parent = buildManifest([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, writerEpochs });
     const child = await forkedManifest(
       parent,
       undefined,
@@ -208,20 +208,20 @@ describe("succession", () => {
       lost: [lost[0]],
     });
     expect(child?.writerEpochs.map(({ lastTxid }) => lastTxid)).toEqual([3, 15]);
-    expect(planOf(child!, undefined, 14)).toBeUndefined();
+    expect(findRestorePlan(child!, undefined, 14)).toBeUndefined();
   });
 
   it("a rewind keeps what lies below its target, cut, and closes the rest", () => {
-    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)]);
-    const next = rewound(manifest, planOf(manifest, undefined, 15)!, delta(26, 26), 500);
+    const manifest = buildManifest([image(1), delta(2, 9), delta(10, 20), delta(21, 25)]);
+    const next = rewound(manifest, findRestorePlan(manifest, undefined, 15)!, delta(26, 26), 500);
     expect(spans(next.refs)).toEqual(["image 1-1", "delta 2-9", "delta 10-15 cut", "delta 26-26"]);
     expect(next.fromTxid).toBe(26);
     expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 25, endedAtMs: 500, refs: manifest.refs });
   });
 
   it("a rewind to the end of an object cuts nothing", () => {
-    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
-    expect(spans(rewound(manifest, planOf(manifest, undefined, 9)!, delta(21, 21), 0).refs)).toEqual([
+    const manifest = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
+    expect(spans(rewound(manifest, findRestorePlan(manifest, undefined, 9)!, delta(21, 21), 0).refs)).toEqual([
       "image 1-1",
       "delta 2-9",
       "delta 21-21",
@@ -229,7 +229,7 @@ describe("succession", () => {
   });
 
   it("a new base closes the timeline at its own state and keeps what lies above", () => {
-    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
+    const manifest = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
     const next = rebased(manifest, [image(9)], 500)!;
     expect(spans(next.refs)).toEqual(["image 9-9", "delta 10-20"]);
     expect(next.fromTxid).toBe(9);
@@ -241,12 +241,12 @@ describe("succession", () => {
     "F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was " +
       "rewound below it",
     () => {
-      const repacked = manifestOf([image(1), delta(2, 20)]);
+      const repacked = buildManifest([image(1), delta(2, 20)]);
       const next = rebased(repacked, [image(9)], 500)!;
       expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
       expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
-      const before = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
-      const { refs, fromTxid } = rewound(before, planOf(before, undefined, 5)!, delta(21, 21), 0);
+      const before = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
+      const { refs, fromTxid } = rewound(before, findRestorePlan(before, undefined, 5)!, delta(21, 21), 0);
       expect(
         rebased(
           { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
@@ -258,7 +258,7 @@ describe("succession", () => {
   );
 
   it("a timeline with a tail is not closed", () => {
-    const manifest = manifestOf([image(1), delta(2, 2)], {
+    const manifest = buildManifest([image(1), delta(2, 2)], {
       txid: 3,
       tail: [{ firstTxid: 3, lastTxid: 3, lastAtMs: 0, rawBytes: 0, bytes: new Uint8Array(0) }],
     });
@@ -276,8 +276,8 @@ describe("trimmed", () => {
   };
 
   it("F77: keeps timelines that ended inside the window, drops the others", () => {
-    expect(trimmed(historyOf([timeline]), 100).timelines).toEqual([timeline]);
-    expect(trimmed(historyOf([timeline]), 101).timelines).toEqual([]);
+    expect(trimmed(buildHistory([timeline]), 100).timelines).toEqual([timeline]);
+    expect(trimmed(buildHistory([timeline]), 101).timelines).toEqual([]);
   });
 
   it("F77: keeps what a checkpoint needs and nothing above it", () => {
@@ -286,10 +286,10 @@ describe("trimmed", () => {
       { name: "b", txid: 15, createdAtMs: 0 },
       { name: "c", txid: 40, createdAtMs: 0 },
     ];
-    const [kept] = trimmed(historyOf([timeline], checkpoints), 101).timelines;
+    const [kept] = trimmed(buildHistory([timeline], checkpoints), 101).timelines;
     expect(kept).toMatchObject({ fromTxid: 1, toTxid: 15 });
     expect(spans(kept?.refs)).toEqual(["image 1-1", "delta 2-10", "delta 11-15 cut"]);
-    expect(trimmed(historyOf([timeline], [checkpoints[2]!]), 101).timelines).toEqual([]);
+    expect(trimmed(buildHistory([timeline], [checkpoints[2]!]), 101).timelines).toEqual([]);
   });
 });
 
@@ -297,7 +297,7 @@ describe("packDue", () => {
   const small = (count: number, from = 2, more: Partial<SegmentRef> = {}): SegmentRef[] =>
     Array.from({ length: count }, (_, at) => delta(from + at, from + at, more));
   const due = (refs: readonly SegmentRef[]): readonly [number, number] | undefined => {
-    const range = packDue(manifestOf([image(1), ...refs]));
+    const range = packDue(buildManifest([image(1), ...refs]));
     return range && [range.from, range.to];
   };
 
@@ -346,7 +346,7 @@ describe("packDue", () => {
       const bytes = Math.ceil(2 ** (8 + random() * 12));
       shipped += bytes;
       refs.push(delta(txid, txid, { bytes }));
-      for (let range = packDue(manifestOf(refs)); range; range = packDue(manifestOf(refs))) {
+      for (let range = packDue(buildManifest(refs)); range; range = packDue(buildManifest(refs))) {
         const inputs = refs.slice(range.from, range.to);
         const size = inputs.reduce((sum, ref) => sum + ref.bytes, 0);
         expect(size).toBeLessThanOrEqual(64 * KiB * KiB);
@@ -364,10 +364,10 @@ describe("packDue", () => {
 describe("rebaseDue", () => {
   it("waits until the deltas hold as much as the database, and 4 MiB", () => {
     const refs = [image(1), delta(2, 9, { rawBytes: 3_000 * KiB }), delta(10, 12, { rawBytes: 2_000 * KiB })];
-    expect(rebaseDue(manifestOf(refs, { pages: 10 }))).toBe(12);
-    expect(rebaseDue(manifestOf(refs, { pages: 1_250 }))).toBe(12);
-    expect(rebaseDue(manifestOf(refs, { pages: 1_251 }))).toBeUndefined();
-    expect(rebaseDue(manifestOf(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
+    expect(rebaseDue(buildManifest(refs, { pages: 10 }))).toBe(12);
+    expect(rebaseDue(buildManifest(refs, { pages: 1_250 }))).toBe(12);
+    expect(rebaseDue(buildManifest(refs, { pages: 1_251 }))).toBeUndefined();
+    expect(rebaseDue(buildManifest(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
   it(
@@ -377,32 +377,32 @@ describe("rebaseDue", () => {
         image(1, { bytes: 1_000 * KiB }),
         delta(2, 9, { bytes, rawBytes }),
       ];
-      expect(rebaseDue(manifestOf(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-      expect(rebaseDue(manifestOf(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-      expect(rebaseDue(manifestOf(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(buildManifest(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+      expect(rebaseDue(buildManifest(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(buildManifest(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
     },
   );
 
   it("comes early when there are too many objects", () => {
     const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];
-    expect(rebaseDue(manifestOf(refs, { pages: 1_000_000 }))).toBe(801);
+    expect(rebaseDue(buildManifest(refs, { pages: 1_000_000 }))).toBe(801);
   });
 
   it("needs a state of its own timeline that ends an object", () => {
     const refs = [image(1), delta(2, 9, { rawBytes: 8_000 * KiB }), delta(10, 12, { cut: true })];
-    expect(rebaseDue(manifestOf(refs, { fromTxid: 12 }))).toBeUndefined();
-    expect(rebaseDue(manifestOf([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);
+    expect(rebaseDue(buildManifest(refs, { fromTxid: 12 }))).toBeUndefined();
+    expect(rebaseDue(buildManifest([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);
   });
 });
 
 it("referenced names every object of the manifest and of its past once", () => {
   const [base, shared, old] = [image(1), delta(2, 9), delta(10, 12)];
-  const manifest = manifestOf([base, shared], {
+  const manifest = buildManifest([base, shared], {
     history: { id: poolId("main", 1, ulids.next()), bytes: 1, sha256: new Uint8Array(32) },
   });
-  const past = historyOf([{ fromTxid: 1, toTxid: 12, endedAtMs: 0, refs: [base, shared, old] }]);
+  const past = buildHistory([{ fromTxid: 1, toTxid: 12, endedAtMs: 0, refs: [base, shared, old] }]);
   expect([...referenced(manifest, past)].sort()).toEqual(
     [...[base, shared, old].map(({ id }) => `seg/${id}`), `hist/${manifest.history!.id}`].sort(),
   );
-  expect(referenced(manifestOf([base]), undefined).size).toBe(1);
+  expect(referenced(buildManifest([base]), undefined).size).toBe(1);
 });

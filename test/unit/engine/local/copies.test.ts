@@ -5,23 +5,23 @@ import { describe, expect, test } from "vitest";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Copies, registerCopies, unregisterCopies } from "../../../../src/engine/local/copies.ts";
 import { isStanding, type CopyRecord } from "../../../../src/format/records/copy-record.ts";
-import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
+import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import type { Fate } from "../../../support/scripted-store.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, type VirtualTime } from "../../../support/timed-engine.ts";
 
-const recordsOf = (time: VirtualTime): CopyRecords => new CopyRecords(time.store.calm, time.world());
+const openRecords = (time: VirtualTime): CopyRecords => new CopyRecords(time.store.calm, time.world());
 
 /** The copies of the database that stand, as `node`, and those that are purged, as `node purged files`. */
-async function copiesOf(time: VirtualTime, uuid: string): Promise<string[]> {
-  const records: CopyRecord[] = await recordsOf(time).list(uuid);
+async function listCopies(time: VirtualTime, uuid: string): Promise<string[]> {
+  const records: CopyRecord[] = await openRecords(time).list(uuid);
   return records.map((record) =>
     isStanding(record) ? record.node : `${record.node} purged ${record.purged?.filesRemoved}`,
   );
 }
 
-const filesOf = ({ directory, uuid }: TimedEngine): string[] =>
+const listFolders = ({ directory, uuid }: TimedEngine): string[] =>
   [join(directory, "db", uuid), join(directory, "quarantine", uuid)].flatMap((path) =>
     existsSync(path) ? readdirSync(path) : [],
   );
@@ -48,7 +48,7 @@ describe("a copy", () => {
       const directory = join(node.directory, "db", target.uuid);
       let seen: boolean | undefined;
       const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key): Fate => {
+      time.store.decideFate = (verb, key): Fate => {
         if (!isRecordPut(verb, key)) return "fine";
         seen = existsSync(directory);
         return { held: gate };
@@ -59,28 +59,28 @@ describe("a copy", () => {
       expect(existsSync(directory)).toBe(false);
       open();
       await time.of(reading);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       expect(readdirSync(directory)).toContain("main.db");
       await time.of(node.client.read(target, "kv.list", { ns: "n" }, node.soon()));
-      expect(await copiesOf(time, target.uuid)).toEqual(which === "a new database" ? ["c"] : ["a", "b"]);
+      expect(await listCopies(time, target.uuid)).toEqual(which === "a new database" ? ["c"] : ["a", "b"]);
     },
   );
 
   test("that cannot be registered is not made, and the call is told so", async () => {
     const { time, b } = await pair();
-    time.store.fateOf = (verb, key): Fate => (isRecordPut(verb, key) ? "refused" : "fine");
-    expect(await time.of(outcomeOf(b.keys()))).toBe("unavailable");
-    expect(filesOf(b)).toEqual([]);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = (verb, key): Fate => (isRecordPut(verb, key) ? "refused" : "fine");
+    expect(await time.of(describeOutcome(b.keys()))).toBe("unavailable");
+    expect(listFolders(b)).toEqual([]);
+    time.store.decideFate = () => "fine";
     expect(await b.keys()).toEqual(["first"]);
-    expect(await copiesOf(time, b.uuid)).toEqual(["a", "b"]);
+    expect(await listCopies(time, b.uuid)).toEqual(["a", "b"]);
   });
 
   test("is begun from a manifest that was read after its registration", async () => {
     const { time, a, b } = await pair();
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const asked: string[] = [];
-    time.store.fateOf = (verb, key): Fate => {
+    time.store.decideFate = (verb, key): Fate => {
       if (verb === "get" && key.includes("/head/")) asked.push("head");
       if (verb === "get" && key.includes("/seg/")) asked.push("pages");
       if (!isRecordPut(verb, key)) return "fine";
@@ -103,13 +103,13 @@ describe("a copy", () => {
     const again = new LeasedNode(time, "b", {}, b.directory);
     b.kill();
     expect(await again.keys()).toEqual(["first"]);
-    expect(await copiesOf(time, b.uuid)).toEqual(["a", "b"]);
+    expect(await listCopies(time, b.uuid)).toEqual(["a", "b"]);
   });
 
   test("a node that is alone registers nothing and asks for nothing", async () => {
     const { time } = await pair();
     let asked = 0;
-    time.store.fateOf = (_verb, key): Fate => {
+    time.store.decideFate = (_verb, key): Fate => {
       if (key.startsWith("copies/")) asked++;
       return "fine";
     };
@@ -123,13 +123,13 @@ describe("a copy", () => {
     await b.keys();
     const marker = `purges/${a.uuid}`;
     await time.store.calm.put(marker, Buffer.from("x"), { kind: "absent" });
-    await time.of(a.client.drop(a.at("main"), a.soon()));
-    expect(filesOf(a)).toEqual([]);
-    expect(await copiesOf(time, a.uuid)).toEqual([expect.stringMatching(/^a purged [1-9]/), "b"]);
+    await time.of(a.client.deleteTarget(a.at("main"), a.soon()));
+    expect(listFolders(a)).toEqual([]);
+    expect(await listCopies(time, a.uuid)).toEqual([expect.stringMatching(/^a purged [1-9]/), "b"]);
     await time.pass(700_000);
     expect(time.store.keys("db/")).toEqual([]);
     expect(time.store.read(marker)).toBeDefined();
-    await time.of(b.client.purgeCopies(b.uuid, b.soon()));
+    await time.of(b.client.removeCopies(b.uuid, b.soon()));
     await time.pass(5_000_000);
     expect(time.store.keys("copies/")).toEqual([]);
     expect(time.store.read(marker)).toBeUndefined();
@@ -147,22 +147,22 @@ describe("a purge of a node's copies", () => {
       mkdirSync(aside, { recursive: true });
       writeFileSync(join(aside, "main-1-x.db"), "x");
       let files: string[] | undefined;
-      time.store.watch = (key) => void (key.startsWith("copies/") && (files = filesOf(b)));
-      await time.of(b.client.purgeCopies(b.uuid, b.soon()));
+      time.store.watch = (key) => void (key.startsWith("copies/") && (files = listFolders(b)));
+      await time.of(b.client.removeCopies(b.uuid, b.soon()));
       expect(files).toEqual([]);
-      expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
+      expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
       expect(await b.keys()).toEqual(["first"]);
-      expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
+      expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
     },
   );
 
   test("does nothing to a database that the node writes, and says so", async () => {
     const { time, a } = await pair();
-    expect(await time.of(a.client.purgeCopies(a.uuid, a.soon()))).toBe(false);
+    expect(await time.of(a.client.removeCopies(a.uuid, a.soon()))).toBe(false);
     expect(await a.keys()).toEqual(["first"]);
-    await a.letGo();
-    expect(await time.of(a.client.purgeCopies(a.uuid, a.soon()))).toBe(true);
-    expect(filesOf(a)).toEqual([]);
+    await a.releaseDatabase();
+    expect(await time.of(a.client.removeCopies(a.uuid, a.soon()))).toBe(true);
+    expect(listFolders(a)).toEqual([]);
   });
 
   test(
@@ -177,34 +177,34 @@ describe("a purge of a node's copies", () => {
       }
       const { promise: gate, resolve: open } = Promise.withResolvers<void>();
       let fetching = 0;
-      time.store.fateOf = (verb, key): Fate => {
+      time.store.decideFate = (verb, key): Fate => {
         if (verb !== "get" || !key.includes("/seg/")) return "fine";
         fetching++;
         return { held: gate };
       };
-      const applying = outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
+      const applying = describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
       await time.pass(200);
       expect(fetching).toBeGreaterThan(0);
       let isPurged = false;
-      const purging = b.client.purgeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
+      const purging = b.client.removeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
       await time.pass(2_000);
       expect(isPurged).toBe(false);
-      expect((await copiesOf(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
+      expect((await listCopies(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
       open();
       await time.of(purging);
       await time.of(applying);
-      time.store.fateOf = () => "fine";
-      const copies = await copiesOf(time, b.uuid);
+      time.store.decideFate = () => "fine";
+      const copies = await listCopies(time, b.uuid);
       expect(copies.filter((copy) => copy.startsWith("b purged"))).toHaveLength(1);
       expect(await b.keys()).toEqual(["first", "more0", "more1", "more2"]);
-      expect((await copiesOf(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
+      expect((await listCopies(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
       expect(time.store.violations).toEqual([]);
     },
   );
 
   test("leaves a record for whoever is about to make a file, and none for whoever only was", async () => {
     const time = sharedTime();
-    const records = recordsOf(time);
+    const records = openRecords(time);
     const uuid = "00000000-0000-4000-8000-000000000001";
     const copies = new Copies({
       records,
@@ -219,15 +219,15 @@ describe("a purge of a node's copies", () => {
     });
     await time.pass(10);
     await time.of(copies.purged(uuid, 1));
-    expect(await copiesOf(time, uuid)).toEqual(["a purged 1", "a"]);
+    expect(await listCopies(time, uuid)).toEqual(["a purged 1", "a"]);
     make();
     await time.of(act);
     await time.of(copies.purged(uuid, 2));
-    expect(await copiesOf(time, uuid)).toEqual(["a purged 1", "a purged 2"]);
+    expect(await listCopies(time, uuid)).toEqual(["a purged 1", "a purged 2"]);
     await time.of(copies.making(uuid, async (registered) => expect(await registered).toBe(true)));
-    expect(await copiesOf(time, uuid)).toEqual(["a purged 1", "a purged 2", "a"]);
+    expect(await listCopies(time, uuid)).toEqual(["a purged 1", "a purged 2", "a"]);
     await time.of(copies.making(uuid, async (registered) => expect(await registered).toBe(false)));
-    expect(await copiesOf(time, uuid)).toHaveLength(3);
+    expect(await listCopies(time, uuid)).toHaveLength(3);
   });
 
   test(
@@ -236,19 +236,21 @@ describe("a purge of a node's copies", () => {
       const { time, b } = await pair();
       const random = seeded(3);
       for (let round = 0; round < 60; round++) {
-        time.store.fateOf = (_verb, key): Fate =>
+        time.store.decideFate = (_verb, key): Fate =>
           key.startsWith("copies/")
             ? (["fine", "fine", "refused", "answerLost", "requestLost"] as const)[Math.floor(random() * 5)]!
             : "fine";
         const acts = [
-          outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
-          outcomeOf(b.client.purgeCopies(b.uuid, b.soon())),
-          outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+          describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+          describeOutcome(b.client.removeCopies(b.uuid, b.soon())),
+          describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
         ];
         await time.of(Promise.all(round % 2 === 0 ? acts : acts.toReversed()));
-        time.store.fateOf = () => "fine";
-        const own = (await recordsOf(time).list(b.uuid)).filter((record) => record.node === "b" && isStanding(record));
-        if (filesOf(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
+        time.store.decideFate = () => "fine";
+        const own = (await openRecords(time).list(b.uuid)).filter(
+          (record) => record.node === "b" && isStanding(record),
+        );
+        if (listFolders(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
       }
     },
   );
@@ -260,7 +262,7 @@ describe("a disk from a time when its node was alone", () => {
       "alone again",
     async () => {
       const time = sharedTime();
-      const records = recordsOf(time);
+      const records = openRecords(time);
       const directory = temporaryDirectory();
       const databasesDirectory = join(directory, "db");
       const uuids = [

@@ -11,7 +11,7 @@ import { listQuarantine } from "../../../../src/engine/local/quarantine.ts";
 import type { EngineOptions } from "../../../../src/engine/api/protocol.ts";
 import { catalogKey, databasePrefix } from "../../../../src/format/keys/object-keys.ts";
 import { LeasedNode, sharedTime } from "../../../support/leased-node.ts";
-import { fileOf, keysOf, kill, putAll, start, withUnshipped, allowAll } from "../../../support/mortal-node.ts";
+import { getFilePath, listKeys, kill, putAll, start, withUnshipped, allowAll } from "../../../support/mortal-node.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
@@ -26,7 +26,7 @@ function keysIn(path: string): readonly string[] {
   }
 }
 
-const asideOf = ({ directory }: TimedEngine) =>
+const listAside = ({ directory }: TimedEngine) =>
   listQuarantine(directory).map((entry) => ({ ...entry, keys: keysIn(join(entry.directory, `${entry.name}.db`)) }));
 
 /** Everything that object storage has, to be put back later. */
@@ -42,7 +42,7 @@ function snapshot(time: VirtualTime): () => void {
 }
 
 /** As many claims of other nodes, each with a write, until the last of them ends. */
-async function claimsOf(time: VirtualTime, count: number): Promise<void> {
+async function makeClaims(time: VirtualTime, count: number): Promise<void> {
   let other = new TimedEngine(time, { nodeId: "other" });
   for (let n = 0; n < count; n++) {
     await other.put(`b${n}`);
@@ -59,14 +59,14 @@ describe("writes that were acknowledged and not shipped", () => {
       const node = await withUnshipped(time, { nodeId: "a" });
       kill(node);
       allowAll(time.store);
-      await claimsOf(time, claims);
+      await makeClaims(time, claims);
       const back = start(time, { nodeId: "a" }, node.directory);
       await back.put("hello");
-      expect(asideOf(back)).toMatchObject([
+      expect(listAside(back)).toMatchObject([
         {
           uuid: node.uuid,
           isMoving: false,
-          keys: keysOf(1, 8),
+          keys: listKeys(1, 8),
           label: {
             branchId: "main",
             txid: 8,
@@ -76,7 +76,7 @@ describe("writes that were acknowledged and not shipped", () => {
           },
         },
       ]);
-      const { label } = asideOf(back)[0]!;
+      const { label } = listAside(back)[0]!;
       expect(back.notices.join("\n")).toContain(`branch main was set aside under quarantine/${node.uuid}/main-8-`);
       expect(back.notices.join("\n")).toContain(label!.why);
       expect(back.engine.state.alarms).toEqual({ quarantined: 1, lost: 0, wentBack: 0 });
@@ -94,11 +94,11 @@ describe("writes that were acknowledged and not shipped", () => {
     async (claims) => {
       const time = new VirtualTime();
       const node = start(time, { nodeId: "a" });
-      await putAll(node, keysOf(1, 3));
+      await putAll(node, listKeys(1, 3));
       await node.sync();
-      await putAll(node, keysOf(4, 5));
+      await putAll(node, listKeys(4, 5));
       await node.close();
-      await claimsOf(time, claims);
+      await makeClaims(time, claims);
       const back = start(time, { nodeId: "a" }, node.directory);
       expect((await back.keys()).length).toBe(5 + claims);
       expect(listQuarantine(back.directory)).toEqual([]);
@@ -108,13 +108,13 @@ describe("writes that were acknowledged and not shipped", () => {
   test("leave nothing behind when the node died after it had shipped all of it, and some time had passed", async () => {
     const time = new VirtualTime();
     const node = start(time, { nodeId: "a", idleCloseMs: 1e12 });
-    await putAll(node, keysOf(1, 3));
+    await putAll(node, listKeys(1, 3));
     await time.pass(limits.seenNotedMs + 5_000);
-    await putAll(node, keysOf(4, 5));
+    await putAll(node, listKeys(4, 5));
     await node.sync();
     await time.pass(limits.seenNotedMs + 5_000);
     kill(node);
-    await claimsOf(time, 20);
+    await makeClaims(time, 20);
     const back = start(time, { nodeId: "a" }, node.directory);
     expect((await back.keys()).length).toBe(25);
     expect(listQuarantine(back.directory)).toEqual([]);
@@ -129,7 +129,7 @@ describe("writes that were acknowledged and not shipped", () => {
       await node.put("k1");
       await node.branch({ act: "checkpoint", name: "early" });
       await node.close();
-      await claimsOf(time, 20);
+      await makeClaims(time, 20);
       const back = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1_000, pitrMs: 1e12 });
       await back.branch({ act: "fork", name: "x", at: "early" });
       for (let round = 0; round < 3; round++) {
@@ -180,7 +180,7 @@ describe("object storage that was put back to an older state", () => {
       }
       await time.pass(600_000);
       expect(time.store.keys()).toEqual(before);
-      expect(keysIn(fileOf(back))).toEqual(["k1", "later0", "later1", "later2", "later3", "later4"]);
+      expect(keysIn(getFilePath(back))).toEqual(["k1", "later0", "later1", "later2", "later3", "later4"]);
       expect(listQuarantine(back.directory)).toEqual([]);
       expect(back.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
       // Once the newer state is back, so is everything.
@@ -201,7 +201,7 @@ describe("object storage that was put back to an older state", () => {
         node.directory,
       );
       expect(await accepting.keys()).toEqual(["k1"]);
-      expect(asideOf(accepting)).toMatchObject([
+      expect(listAside(accepting)).toMatchObject([
         {
           keys: ["k1", "later0", "later1", "later2", "later3", "later4"],
           label: { txid: 6, why: expect.stringContaining("accepted") },
@@ -229,7 +229,7 @@ describe("object storage that was put back to an older state", () => {
       await node.branch({ act: "fork", name: "y" });
       if (which === "because time has passed") await time.pass(600_000);
       else await expect(node.keys("x")).rejects.toMatchObject({ code: "branch_not_found" });
-      expect(asideOf(node)).toMatchObject([
+      expect(listAside(node)).toMatchObject([
         { keys: ["k1", "own"], label: { txid: 2, why: expect.stringContaining("accepted") } },
       ]);
       expect(node.notices.join("\n")).toContain("was set aside under quarantine/");
@@ -262,11 +262,11 @@ describe("object storage that was put back to an older state", () => {
         code: "unavailable",
         message: expect.stringContaining("transaction 6 in the local file"),
       });
-      expect(keysIn(fileOf(back))).toHaveLength(6);
+      expect(keysIn(getFilePath(back))).toHaveLength(6);
       await back.close();
       const accepting = new TimedEngine(time, { nodeId: "a", acceptRollback: ["all"] }, node.directory);
       expect(await accepting.keys()).toEqual(["k1"]);
-      expect(asideOf(accepting)).toMatchObject([{ keys: { length: 6 } }]);
+      expect(listAside(accepting)).toMatchObject([{ keys: { length: 6 } }]);
     },
   );
 
@@ -278,8 +278,8 @@ describe("object storage that was put back to an older state", () => {
     const back = new TimedEngine(time, { nodeId: "a" }, node.directory);
     await back.keys().catch(() => {});
     const kept = existsSync(join(back.directory, "quarantine"))
-      ? asideOf(back).map(({ keys }) => keys)
-      : [keysIn(fileOf(back))];
+      ? listAside(back).map(({ keys }) => keys)
+      : [keysIn(getFilePath(back))];
     expect(kept).toEqual([["k1", "later0", "later1", "later2", "later3", "later4"]]);
   });
 
@@ -313,7 +313,7 @@ describe("object storage that was put back to an older state", () => {
       await node.put("k1", "main", { durable: true });
       const older = snapshot(time);
       await node.branch({ act: "fork", name: "dev" });
-      await node.letGo();
+      await node.releaseDatabase();
       const newest = snapshot(time);
       older();
       await expect(node.hold(2, 1e9)).rejects.toMatchObject({
@@ -349,7 +349,7 @@ describe("object storage that was put back to an older state", () => {
       code: "unavailable",
       message: expect.stringContaining("put back"),
     });
-    expect(keysIn(fileOf(next))).toEqual(["k1", "k2"]);
+    expect(keysIn(getFilePath(next))).toEqual(["k1", "k2"]);
   });
 
   test("F40: is found out by its catalog too, so that no branch counts as deleted for it", async () => {
@@ -397,7 +397,7 @@ describe("a move that is cut short", () => {
     const node = await withUnshipped(time, { nodeId: "a" });
     kill(node);
     allowAll(time.store);
-    await claimsOf(time, 1);
+    await makeClaims(time, 1);
     return { time, directory: node.directory };
   }
 
@@ -424,13 +424,13 @@ describe("a move that is cut short", () => {
       reader.close();
       expect(seen).toBeGreaterThanOrEqual(step);
       const next = start(time, { nodeId: "a" }, left);
-      expect(await next.keys()).toEqual(["b0", ...keysOf(1, 3)]);
-      expect(asideOf(next)).toMatchObject([{ isMoving: false, keys: keysOf(1, 8), label: { txid: 8 } }]);
+      expect(await next.keys()).toEqual(["b0", ...listKeys(1, 3)]);
+      expect(listAside(next)).toMatchObject([{ isMoving: false, keys: listKeys(1, 8), label: { txid: 8 } }]);
       expect(next.client.alarms.quarantined).toBe(1);
       await next.put("goes on", "main", { durable: true });
       const after = await next.again();
       expect(await after.keys()).toHaveLength(5);
-      expect(asideOf(after)).toHaveLength(1);
+      expect(listAside(after)).toHaveLength(1);
     },
   );
 
@@ -449,8 +449,8 @@ describe("a move that is cut short", () => {
       };
       const node = new TimedEngine(time, { nodeId: "a" }, copy, time.store, disk);
       await node.keys().catch(() => {});
-      expect(await node.keys(), `sync ${failing}`).toEqual(["b0", ...keysOf(1, 3)]);
-      expect(asideOf(node), `sync ${failing}`).toMatchObject([{ isMoving: false, keys: keysOf(1, 8) }]);
+      expect(await node.keys(), `sync ${failing}`).toEqual(["b0", ...listKeys(1, 3)]);
+      expect(listAside(node), `sync ${failing}`).toMatchObject([{ isMoving: false, keys: listKeys(1, 8) }]);
       node.kill();
     }
   });
@@ -467,7 +467,7 @@ describe("a move that is cut short", () => {
     rmSync(join(folder, label));
     const next = start(time, { nodeId: "a" }, directory);
     expect(await next.keys()).toContain("new");
-    expect(asideOf(next)).toHaveLength(1);
+    expect(listAside(next)).toHaveLength(1);
   });
 });
 

@@ -11,15 +11,15 @@ test("beyond their bound are left out and said once, and taken again when the st
   const marks = new ExpiryIndexWriter({
     store: time.store,
     world: time.world(),
-    nameOf: () => "acme--alice",
+    findName: () => "acme--alice",
     notice: (message) => notices.push(message),
   });
   const atMs = Date.UTC(2031, 0, 1);
-  time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+  time.store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
   for (let n = 0; n < limits.dueMarksMax + 5; n++) marks.note({ uuid: uuidOf(n), branchId: "main", atMs });
   await time.pass(1_000);
   expect(notices).toHaveLength(1);
-  time.store.fateOf = () => "fine";
+  time.store.decideFate = () => "fine";
   marks.tick();
   await time.pass(60_000);
   expect(time.store.keys()).toHaveLength(limits.dueMarksMax);

@@ -151,7 +151,7 @@ describe("a round of collection", () => {
     expect(await collect()).toEqual({ condemned: 0, deleted: 0, again: false });
     await node.put("k");
     await node.sync();
-    await time.of(node.client.drop(node.at("main"), node.soon()));
+    await time.of(node.client.deleteTarget(node.at("main"), node.soon()));
     expect(await collect()).toMatchObject({ condemned: 0, deleted: 0 });
   });
 
@@ -244,14 +244,15 @@ describe("whoever is paused", () => {
       const { time, node, collect } = setup();
       await node.put("k", "main", { durable: true });
       const held = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine");
+      time.store.decideFate = (verb, key) =>
+        verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine";
       await node.put("k2");
       await time.pass(2_000);
       for (let round = 0; round < 3; round++) {
         await collect();
         await time.pass(graceMs + 1_000);
       }
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       held.resolve();
       await node.sync();
       expect(time.manifest(node.uuid).txid).toBe(2);
@@ -264,10 +265,10 @@ describe("whoever is paused", () => {
     const { time, node, collect } = setup();
     await node.put("k", "main", { durable: true });
     const held = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine");
+    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine");
     await node.put("k2");
     await time.pass(2_000);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const other = new TimedEngine(time, { nodeId: "other", gcGraceMs: 1e12 });
     await other.put("theirs", "main", { durable: true });
     expect((await collect()).condemned).toBe(1);
@@ -291,7 +292,7 @@ describe("whoever is paused", () => {
           await packSome(node, limits.packRefsMin - 1);
           let seen = 0;
           const gate = Promise.withResolvers<void>();
-          time.store.fateOf = (asked, key) =>
+          time.store.decideFate = (asked, key) =>
             asked === verb && !key.includes("/seg/") && ++seen === nth ? { held: gate.promise } : "fine";
           const forking = node.branching({ act: "fork", name: "child", at: "3" });
           const outcome = forking.then(
@@ -334,7 +335,7 @@ describe("whoever is paused", () => {
       // It sleeps with the child's manifest in hand, before that is put.
       const gate = Promise.withResolvers<void>();
       let child = 0;
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "put" && key.includes("/head/") && !key.endsWith("/main") && child++ === 0
           ? { held: gate.promise }
           : "fine";
@@ -380,7 +381,7 @@ describe("a deleted database", () => {
           (error: { code: string }) => error.code,
         ),
       );
-      const dropping = node.client.drop(node.at("main"), node.soon());
+      const dropping = node.client.deleteTarget(node.at("main"), node.soon());
       await time.of(Promise.all([dropping, ...writes]));
       for (const write of writes) expect(["done", "unavailable", "database_not_found"]).toContain(await write);
       await expect(node.put("later")).rejects.toMatchObject({ code: "database_not_found" });
@@ -404,13 +405,13 @@ describe("a deleted database", () => {
     time.store.watch = () => {};
     for (let stop = 1; stop <= count; stop++) {
       let left = stop;
-      time.store.fateOf = (verb) => (verb === "delete" && left-- <= 0 ? "refused" : "fine");
+      time.store.decideFate = (verb) => (verb === "delete" && left-- <= 0 ? "refused" : "fine");
       await time.of(collector().purge(node.uuid)).catch(() => {});
       if (time.store.keys(databasePrefix(node.uuid)).length > 0)
         expect(time.store.read(catalogKey(node.uuid))).toBeDefined();
       else expect(stop).toBeGreaterThan(1);
     }
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const last = collector();
     expect(await time.of(last.purge(node.uuid))).toBe((limits.lateGraces * graceMs) / 2);
     expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
@@ -431,15 +432,15 @@ describe("a deleted database", () => {
         await node.put("k1");
         await node.sync();
       }
-      time.store.fateOf = (verb, key) => (late(verb, key) ? { late: wake.promise } : "fine");
+      time.store.decideFate = (verb, key) => (late(verb, key) ? { late: wake.promise } : "fine");
       // The first put of a manifest or a catalog lands where there is none; that of an object always does.
       node.putting("secret").catch(() => {});
       await time.pass(1_500);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       node.kill();
       await time.noteDeletion(node.uuid);
       const other = new TimedEngine(time, { nodeId: "b", gcGraceMs: 60_000 });
-      await time.of(other.client.drop(other.at("main"), other.soon()));
+      await time.of(other.client.deleteTarget(other.at("main"), other.soon()));
       await time.pass(300_000);
       expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
       wake.resolve();
@@ -460,17 +461,17 @@ describe("a deleted database", () => {
       const secret = await node.remember("the zyxwvutsecret of it");
       const coupon = await node.erase(secret);
       const wake = Promise.withResolvers<void>();
-      node.time.store.fateOf = (verb, key) =>
+      node.time.store.decideFate = (verb, key) =>
         verb === "put" && key.includes("/seg/") ? { late: wake.promise } : "fine";
       await node.time.of(node.node.putting("late", "main", {}, noise(100_000)));
       await node.time.pass(1_500);
-      node.time.store.fateOf = () => "fine";
+      node.time.store.decideFate = () => "fine";
       node.node.kill();
       await node.time.noteDeletion(node.uuid);
       // The marker of an unfinished erasure keeps that of the deletion.
       await node.time.store.calm.put(`erasing/${node.uuid}/${coupon.id}`, Buffer.from(""), { kind: "absent" });
       node.restart();
-      await node.time.of(node.node.client.drop(node.node.at("main"), node.node.soon()));
+      await node.time.of(node.node.client.deleteTarget(node.node.at("main"), node.node.soon()));
       await node.time.pass(130_000);
       expect(await node.expunge(coupon)).toMatchObject({
         clean: [],
@@ -500,7 +501,7 @@ describe("everything at once", () => {
         const random = seeded(seed);
         const below = (count: number): number => Math.floor(random() * count);
         const { time, node, collector } = setup({ pitrMs: 120_000, hotHandlesMax: 3 });
-        time.store.fateOf = (verb) =>
+        time.store.decideFate = (verb) =>
           random() < 0.02
             ? verb === "put"
               ? (["answerLost", "requestLost", "refused"] as const)[below(3)]!
@@ -549,7 +550,7 @@ describe("everything at once", () => {
           if (random() < 0.3) await time.pass(random() < 0.2 ? graceMs + 1_000 : 1_200);
           expect(time.store.violations, `seed ${seed} step ${step}`).toEqual([]);
         }
-        time.store.fateOf = () => "fine";
+        time.store.decideFate = () => "fine";
         const told = failures.filter(
           (code) =>
             ![

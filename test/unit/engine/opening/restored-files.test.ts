@@ -9,9 +9,9 @@ import { realDisk, type Disk } from "../../../../src/base/disk.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import {
   allowAll,
-  fileOf,
+  getFilePath,
   keysInStore,
-  keysOf,
+  listKeys,
   kill,
   putAll,
   refusePuts,
@@ -55,7 +55,7 @@ class LedgerDisk implements Disk {
   }
 
   /** Where in the order the file was last written, and first synced after that; -1 where never. */
-  lastOf(inode: number): { readonly written: number; readonly synced: number } {
+  findLast(inode: number): { readonly written: number; readonly synced: number } {
     const written = this.deeds.findLastIndex((deed) => deed.what === "write" && deed.inode === inode);
     return {
       written,
@@ -85,12 +85,12 @@ class LedgerDisk implements Disk {
 async function written(): Promise<{ time: VirtualTime; node: TimedEngine; older: string }> {
   const time = new VirtualTime();
   const node = start(time);
-  await putAll(node, keysOf(1, 3));
+  await putAll(node, listKeys(1, 3));
   await node.sync();
   await time.pass(60_000);
   const older = temporaryDirectory();
   cpSync(node.directory, older, { recursive: true });
-  await putAll(node, keysOf(4, 6));
+  await putAll(node, listKeys(4, 6));
   await time.of(node.putting("bulk", "main", {}, noise(100_000)));
   await node.sync();
   return { time, node, older };
@@ -111,7 +111,7 @@ describe("what is on disk, and in which order", () => {
     await node.close();
     const { node: next, disk } = ledgered(time, temporaryDirectory(), "other");
     expect(await next.keys()).toHaveLength(7);
-    const { written: at, synced } = disk.lastOf(statSync(fileOf(next)).ino);
+    const { written: at, synced } = disk.findLast(statSync(getFilePath(next)).ino);
     expect(at).toBeGreaterThanOrEqual(0);
     expect(synced).toBeGreaterThan(at);
     const named = disk.entry("main.db").came;
@@ -128,9 +128,9 @@ describe("what is on disk, and in which order", () => {
       kill(node);
       const { node: next, disk } = ledgered(time, older);
       expect(await next.keys()).toHaveLength(7);
-      const { ino } = statSync(fileOf(next));
+      const { ino } = statSync(getFilePath(next));
       const first = disk.deeds.findIndex((deed) => deed.what === "write" && deed.inode === ino);
-      const { synced } = disk.lastOf(ino);
+      const { synced } = disk.findLast(ino);
       expect(first).toBeGreaterThan(0);
       const [patching, restored] = [disk.entry("main.db.patching"), disk.entry("main.db.restored")];
       for (const { came } of [patching, restored]) {
@@ -147,7 +147,7 @@ describe("what is on disk, and in which order", () => {
     const time = new VirtualTime();
     const { node, disk } = ledgered(time, temporaryDirectory());
     expect(await node.keys()).toEqual([]);
-    const { written: at, synced } = disk.lastOf(statSync(fileOf(node)).ino);
+    const { written: at, synced } = disk.findLast(statSync(getFilePath(node)).ino);
     expect(at).toBeGreaterThanOrEqual(0);
     expect(synced).toBeGreaterThan(at);
     expect(disk.entry("main.db").came).toBeGreaterThan(synced);
@@ -158,10 +158,10 @@ describe("transaction ids of a file that was not written here", () => {
   /** The node has acknowledged two more, and they are lost with its disk. */
   async function bereft(): Promise<{ time: VirtualTime; older: string; lastTxid: number }> {
     const { time, node, older } = await written();
-    time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+    time.store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
     const lastTxid = await putAll(node, ["lost1", "lost2"]);
     kill(node);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     return { time, older, lastTxid };
   }
 
@@ -172,7 +172,7 @@ describe("transaction ids of a file that was not written here", () => {
     "restored, closed and opened again",
   ])("are none that were given before: %s", async (how) => {
     const { time, older, lastTxid } = await bereft();
-    if (how.startsWith("restored")) rmSync(fileOf(new TimedEngine(time, {}, older)));
+    if (how.startsWith("restored")) rmSync(getFilePath(new TimedEngine(time, {}, older)));
     let node = new TimedEngine(time, {}, older);
     expect(await node.keys()).toHaveLength(7);
     if (how.endsWith("again")) {
@@ -206,7 +206,7 @@ describe("what a node has acknowledged and not shipped", () => {
       node.wipe();
       const restored = start(time, {}, node.directory);
       expect(await restored.keys()).toHaveLength(7);
-      const marker = `${fileOf(restored)}.restored`;
+      const marker = `${getFilePath(restored)}.restored`;
       expect(existsSync(marker)).toBe(true);
       await restored.put("durable", "main", { durable: true });
       expect(existsSync(marker)).toBe(false);
@@ -244,12 +244,12 @@ describe("what a node has acknowledged and not shipped", () => {
       const { time, node } = await written();
       await time.pass(limits.idleCloseMs + 5_000);
       // As after a rewind whose file could not be folded together.
-      rmSync(fileOf(node));
+      rmSync(getFilePath(node));
       expect(await node.keys()).toHaveLength(7);
-      expect(existsSync(`${fileOf(node)}.restored`)).toBe(true);
+      expect(existsSync(`${getFilePath(node)}.restored`)).toBe(true);
       refusePuts(time.store);
       const { txid } = await node.put("answered");
-      expect(existsSync(`${fileOf(node)}.restored`)).toBe(false);
+      expect(existsSync(`${getFilePath(node)}.restored`)).toBe(false);
       kill(node);
       allowAll(time.store);
       const next = start(time, {}, node.directory);
@@ -262,9 +262,9 @@ describe("a file that takes the place of another", () => {
   test("is whole after a death at any step; what was fetched once is not fetched again", async () => {
     const time = new VirtualTime();
     const node = start(time, { nodeId: "a" });
-    await putAll(node, keysOf(1, 3));
+    await putAll(node, listKeys(1, 3));
     await node.branch({ act: "checkpoint", name: "c" });
-    await putAll(node, keysOf(4, 5));
+    await putAll(node, listKeys(4, 5));
     const stale = temporaryDirectory();
     await node.sync();
     await time.pass(60_000);
@@ -283,7 +283,7 @@ describe("a file that takes the place of another", () => {
     next.world.atCrashPoint = (name) => {
       if (name === "restored") disk.after();
     };
-    expect(await next.keys()).toEqual([...keysOf(1, 3), "k6"]);
+    expect(await next.keys()).toEqual([...listKeys(1, 3), "k6"]);
     next.kill();
     expect(copies.length).toBeGreaterThan(5);
     let fetched = 0;
@@ -291,7 +291,7 @@ describe("a file that takes the place of another", () => {
       const names = readdirSync(join(copy, "db", next.uuid));
       const before = time.store.count("get", "seg");
       const again = new TimedEngine(time, { nodeId: "a" }, copy, time.store, soundDisk);
-      expect(await again.keys(), `step ${step}: ${names.join()}`).toEqual([...keysOf(1, 3), "k6"]);
+      expect(await again.keys(), `step ${step}: ${names.join()}`).toEqual([...listKeys(1, 3), "k6"]);
       expect(readdirSync(join(copy, "db", next.uuid)).filter((name) => /tmp|next|patching/.test(name))).toEqual([]);
       expect(existsSync(join(copy, "quarantine"))).toBe(false);
       if (names.includes("main.db.next")) expect(time.store.count("get", "seg") - before, names.join()).toBe(0);
@@ -305,20 +305,20 @@ describe("a file that takes the place of another", () => {
   test("never stands beside a log that is not its own", async () => {
     const time = new VirtualTime();
     const node = start(time);
-    await putAll(node, keysOf(1, 3));
+    await putAll(node, listKeys(1, 3));
     const log = temporaryDirectory();
-    copyFileSync(`${fileOf(node)}-wal`, join(log, "wal"));
+    copyFileSync(`${getFilePath(node)}-wal`, join(log, "wal"));
     await node.close();
     // A removal that was cut short has left the log alone.
-    rmSync(fileOf(node));
-    copyFileSync(join(log, "wal"), `${fileOf(node)}-wal`);
+    rmSync(getFilePath(node));
+    copyFileSync(join(log, "wal"), `${getFilePath(node)}-wal`);
     const next = start(time, {}, node.directory);
-    expect(await next.keys()).toEqual(keysOf(1, 3));
+    expect(await next.keys()).toEqual(listKeys(1, 3));
     const fresh = new TimedEngine(new VirtualTime(), {});
     expect(await fresh.keys()).toEqual([]);
     await fresh.close();
-    rmSync(fileOf(fresh));
-    copyFileSync(join(log, "wal"), `${fileOf(fresh)}-wal`);
+    rmSync(getFilePath(fresh));
+    copyFileSync(join(log, "wal"), `${getFilePath(fresh)}-wal`);
     const again = new TimedEngine(fresh.time, {}, fresh.directory);
     expect(await again.keys()).toEqual([]);
     expect((await again.put("k")).txid).toBe(1);

@@ -1,6 +1,6 @@
 /** What a local file is to its branch's history: every case of the one rule. */
 import { expect, test } from "vitest";
-import { standingOf, type Standing } from "../../../../src/engine/opening/standing.ts";
+import { computeStanding, type Standing } from "../../../../src/engine/opening/standing.ts";
 import type { Manifest } from "../../../../src/format/history/manifest.ts";
 
 const id = (number: number): Uint8Array => new Uint8Array(16).fill(number);
@@ -31,7 +31,7 @@ const manifest: Manifest = {
   refs: [],
   tail: [],
   history: undefined,
-  settledUlid: "",
+  garbageBelowUlid: "",
 };
 const unwritten: Manifest = {
   ...manifest,
@@ -122,12 +122,12 @@ test.each<
   ],
 ])("%s", (_what, of, claim, txid, shippedTo, expected) => {
   const state = { txid, committedAtMs: 0, writerEpochId: claim === undefined ? undefined : id(claim) };
-  expect(standingOf(of, state, "us", () => shippedTo)).toBe(expected);
+  expect(computeStanding(of, state, "us", () => shippedTo)).toBe(expected);
 });
 
 test("another node's claim in between makes what is not shipped nobody's", () => {
   expect(
-    standingOf(
+    computeStanding(
       { ...manifest, node: "them" },
       { txid: 360, committedAtMs: 0, writerEpochId: id(4) },
       "us",
@@ -139,8 +139,10 @@ test("another node's claim in between makes what is not shipped nobody's", () =>
     ...manifest,
     writerEpochs: [...manifest.writerEpochs, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }],
   };
-  expect(standingOf(again, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe("ahead");
-  expect(standingOf(again, { txid: 359, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe(
+  expect(computeStanding(again, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe(
+    "ahead",
+  );
+  expect(computeStanding(again, { txid: 359, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe(
     "orphaned",
   );
 });
@@ -165,7 +167,7 @@ test(
       lost: [...manifest.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
       reservedTo: writerEpochs.at(-1)!.firstTxid + 99,
     });
-    const standing = (one: Manifest, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
+    const standing = (one: Manifest, nodeId = "us"): Standing => computeStanding(one, state, nodeId, () => undefined);
     expect(standing(of(361, claims(401)))).toBe("ahead");
     // The first of them was given up by the second.
     expect(standing(of(361, claims(401, 501)))).toBe("ahead");

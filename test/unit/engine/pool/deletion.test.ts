@@ -3,7 +3,7 @@
  * it lived.
  */
 import { describe, expect, test } from "vitest";
-import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
+import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import type { VirtualTime } from "../../../support/timed-engine.ts";
 
 async function three(): Promise<{ time: VirtualTime; a: LeasedNode; b: LeasedNode; c: LeasedNode }> {
@@ -18,32 +18,33 @@ async function three(): Promise<{ time: VirtualTime; a: LeasedNode; b: LeasedNod
   return { time, a, b, c };
 }
 
-const drop = (node: LeasedNode): Promise<void> => node.time.of(node.client.drop(node.at("main"), node.soon()));
+const deleteTarget = (node: LeasedNode): Promise<void> =>
+  node.time.of(node.client.deleteTarget(node.at("main"), node.soon()));
 
 describe("a deleted database", () => {
   test(
     "is written by no node that takes it afterwards, though it knew the database, and has no life in the " + "store",
     async () => {
       const { time, a, b, c } = await three();
-      await drop(b);
-      await drop(a);
+      await deleteTarget(b);
+      await deleteTarget(a);
       const manifest = time.manifest(a.uuid);
       await c.hold(2, 1e9);
-      expect(await time.of(outcomeOf(c.putting("late")))).toBe("database_not_found");
-      expect(await time.of(outcomeOf(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
+      expect(await time.of(describeOutcome(c.putting("late")))).toBe("database_not_found");
+      expect(await time.of(describeOutcome(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
       expect(time.manifest(a.uuid)).toEqual(manifest);
     },
   );
 
   test("is no more durably written by a holder that nobody could tell, and within a second it knows", async () => {
     const { time, a, b } = await three();
-    await drop(a);
-    expect(await time.of(outcomeOf(b.putting("durable", "main", { durable: true })))).not.toBe("done");
+    await deleteTarget(a);
+    expect(await time.of(describeOutcome(b.putting("durable", "main", { durable: true })))).not.toBe("done");
     await time.pass(2_000);
     expect(await b.fenced()).toEqual([1]);
-    expect(await time.of(outcomeOf(b.putting("more")))).toBe("unheld");
+    expect(await time.of(describeOutcome(b.putting("more")))).toBe("unheld");
     await b.hold(2, 1e9);
-    expect(await time.of(outcomeOf(b.putting("more")))).toBe("database_not_found");
+    expect(await time.of(describeOutcome(b.putting("more")))).toBe("database_not_found");
     expect(time.store.violations).toEqual([]);
   });
 
@@ -51,9 +52,9 @@ describe("a deleted database", () => {
     const time = sharedTime();
     const [a, c] = [new LeasedNode(time, "a"), new LeasedNode(time, "c")];
     await a.renew(1e9);
-    await drop(a);
+    await deleteTarget(a);
     await c.hold(1, 1e9);
-    expect(await time.of(outcomeOf(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
+    expect(await time.of(describeOutcome(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
     expect(time.store.keys("db/").filter((key) => !key.endsWith("/catalog"))).toEqual([]);
     await time.pass(1_000_000);
     expect(time.store.keys("db/")).toEqual([]);

@@ -8,7 +8,7 @@ import {
   holdManifests,
   keysInStore,
   LeasedNode,
-  outcomeOf,
+  describeOutcome,
   pair,
   sharedTime,
 } from "../../../support/leased-node.ts";
@@ -37,7 +37,7 @@ describe("a database that is not held", () => {
         node.branching({ act: "rewind", to: "1" }),
         node.branching({ act: "delete", name: "dev" }),
       ];
-      expect(await time.of(Promise.all(calls.map(outcomeOf)))).toEqual(calls.map(() => "unheld"));
+      expect(await time.of(Promise.all(calls.map(describeOutcome)))).toEqual(calls.map(() => "unheld"));
       expect([...time.store.counts]).toEqual([]);
       expect(readdirSync(join(node.directory, "db"))).toEqual([]);
     },
@@ -45,8 +45,8 @@ describe("a database that is not held", () => {
 
   test("is deleted all the same", async () => {
     const { time, a, b } = await pair();
-    await a.letGo();
-    await time.of(b.client.drop(b.at("main"), b.soon()));
+    await a.releaseDatabase();
+    await time.of(b.client.deleteTarget(b.at("main"), b.soon()));
     expect(time.catalog(b.uuid).deletedAtMs).toBeDefined();
   });
 });
@@ -58,14 +58,14 @@ describe("handing over", () => {
     async () => {
       const { time, a, b } = await pair();
       await a.put("second");
-      await a.letGo();
+      await a.releaseDatabase();
       expect(time.manifest(a.uuid)).toMatchObject({ epoch: 1, txid: 2, reservedTo: 2, node: "a" });
-      expect(await outcomeOf(a.put("late"))).toBe("unheld");
+      expect(await describeOutcome(a.put("late"))).toBe("unheld");
       await b.hold(2);
       expect((await b.put("third")).txid).toBe(3);
       expect(await b.keys()).toEqual(["first", "second", "third"]);
       expect(time.manifest(a.uuid)).toMatchObject({ epoch: 2, node: "b", lost: [] });
-      await b.letGo();
+      await b.releaseDatabase();
       await a.hold(3);
       expect((await a.put("fourth", "main", { durable: true })).txid).toBe(4);
       expect(await keysInStore(time)).toEqual(["first", "fourth", "second", "third"]);
@@ -82,7 +82,7 @@ describe("handing over", () => {
     await node.branch({ act: "fork", name: "dev" });
     await node.put("own", "dev");
     await time.pass(10_000);
-    await node.letGo();
+    await node.releaseDatabase();
     for (const { id } of time.catalog(node.uuid).branches)
       expect(time.manifest(node.uuid, id).reservedTo).toBe(time.manifest(node.uuid, id).txid);
   });
@@ -91,15 +91,15 @@ describe("handing over", () => {
     const disk = new HeldDisk();
     const { time, a } = await pair(disk);
     disk.hold();
-    const begun = [a.putting("begun"), a.putting("durable", "main", { durable: true })].map(outcomeOf);
+    const begun = [a.putting("begun"), a.putting("durable", "main", { durable: true })].map(describeOutcome);
     await time.pass(1);
-    const waiting = outcomeOf(a.putting("waiting"));
+    const waiting = describeOutcome(a.putting("waiting"));
     await time.pass(1);
-    const letGo = a.client.letGo(a.uuid, a.soon());
+    const releaseDatabase = a.client.releaseDatabase(a.uuid, a.soon());
     await time.pass(1);
     disk.release();
     expect(await time.of(Promise.all([...begun, waiting]))).toEqual(["done", "done", "unheld"]);
-    await time.of(letGo);
+    await time.of(releaseDatabase);
     expect(await keysInStore(time)).toEqual(["begun", "durable", "first"]);
   });
 
@@ -108,18 +108,18 @@ describe("handing over", () => {
       "takes the database again ships it",
     async () => {
       const { time, a, b } = await pair();
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       await a.put("unshipped");
       const startedMs = time.scheduler.nowMs;
-      expect(await outcomeOf(a.letGo())).toBe("unavailable");
+      expect(await describeOutcome(a.releaseDatabase())).toBe("unavailable");
       expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs + 2_000);
       expect(a.notices.join()).toContain("let go of before all of it was shipped");
-      expect(await outcomeOf(a.put("more"))).toBe("unheld");
-      time.store.fateOf = () => "fine";
+      expect(await describeOutcome(a.put("more"))).toBe("unheld");
+      time.store.decideFate = () => "fine";
       await a.hold(2);
       await a.put("after", "main", { durable: true });
       expect(await keysInStore(time)).toEqual(["after", "first", "unshipped"]);
-      await a.letGo();
+      await a.releaseDatabase();
       await b.hold(3);
       expect(await b.keys()).toEqual(["after", "first", "unshipped"]);
       expect(time.store.violations).toEqual([]);
@@ -130,7 +130,7 @@ describe("handing over", () => {
     const { time, a, b } = await pair();
     expect(await b.keys()).toEqual(["first"]);
     const manifest = time.manifest(a.uuid);
-    await b.letGo();
+    await b.releaseDatabase();
     expect(time.manifest(a.uuid)).toEqual(manifest);
     await a.put("second", "main", { durable: true });
     expect(await a.fenced()).toEqual([]);
@@ -140,15 +140,15 @@ describe("handing over", () => {
     const { time, a, b } = await pair();
     for (const key of ["x", "y"]) await a.put(key);
     const historyArrives = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key): Fate =>
+    time.store.decideFate = (verb, key): Fate =>
       verb === "put" && key.includes("/hist/") ? { held: historyArrives.promise } : "fine";
-    const rewind = outcomeOf(a.branching({ act: "rewind", to: "1" }));
+    const rewind = describeOutcome(a.branching({ act: "rewind", to: "1" }));
     await time.pass(50);
-    const letGo = a.client.letGo(a.uuid, a.soon());
+    const releaseDatabase = a.client.releaseDatabase(a.uuid, a.soon());
     await time.pass(1_000);
     historyArrives.resolve();
     expect(await time.of(rewind)).toBe("done");
-    await time.of(letGo);
+    await time.of(releaseDatabase);
     await b.hold(2);
     expect(await b.keys()).toEqual(["first"]);
     expect(time.manifest(a.uuid).lost).toEqual([]);
@@ -163,7 +163,7 @@ describe("taking", () => {
     expect(time.store.count("put")).toBe(puts);
     await a.hold(5);
     await a.put("k");
-    await a.letGo();
+    await a.releaseDatabase();
     await a.hold(7);
     await a.put("l", "main", { durable: true });
     expect(time.manifest(a.uuid)).toMatchObject({ epoch: 7, txid: 3, lost: [] });
@@ -177,7 +177,7 @@ describe("taking", () => {
       await a.put("second");
       await a.branch({ act: "fork", name: "dev" });
       await a.put("on dev", "dev");
-      await a.letGo();
+      await a.releaseDatabase();
       await b.hold(2);
       expect(await time.of(b.primaryKeys())).toEqual(["first", "second"]);
       expect(await b.keys("dev")).toEqual(["first", "on dev", "second"]);
@@ -187,11 +187,11 @@ describe("taking", () => {
 
   test("F51: an epoch is never given twice, though the terms begin anew", async () => {
     const { time, a, b } = await pair();
-    await a.letGo();
+    await a.releaseDatabase();
     await b.hold(40);
     await b.put("k", "main", { durable: true });
     expect(time.manifest(a.uuid).epoch).toBe(40);
-    await b.letGo();
+    await b.releaseDatabase();
     await a.hold(2);
     await a.put("l", "main", { durable: true });
     expect(time.manifest(a.uuid).epoch).toBe(41);
@@ -202,18 +202,20 @@ describe("taking", () => {
     "F53: of two that claim at once one wins; the other's writes are turned away and have not " + "happened",
     async () => {
       const { time, a, b } = await pair();
-      await a.letGo();
+      await a.releaseDatabase();
       // Coordination has failed: both believe that they hold the database.
       await a.hold(2);
       await b.hold(3);
-      await Promise.all([time.of(outcomeOf(a.primaryKeys())), time.of(outcomeOf(b.primaryKeys()))]);
-      const outcomes = await time.of(Promise.all([outcomeOf(a.putting("of a")), outcomeOf(b.putting("of b"))]));
+      await Promise.all([time.of(describeOutcome(a.primaryKeys())), time.of(describeOutcome(b.primaryKeys()))]);
+      const outcomes = await time.of(
+        Promise.all([describeOutcome(a.putting("of a")), describeOutcome(b.putting("of b"))]),
+      );
       expect(outcomes.toSorted()).toEqual(["done", "unheld"]);
       const [winner, loser] = outcomes[0] === "done" ? [a, b] : [b, a];
       expect(await loser.fenced()).toEqual([loser === a ? 2 : 3]);
       expect(await winner.fenced()).toEqual([]);
-      expect(await outcomeOf(loser.put("again"))).toBe("unheld");
-      await winner.letGo();
+      expect(await describeOutcome(loser.put("again"))).toBe("unheld");
+      await winner.releaseDatabase();
       await loser.hold(4);
       await loser.put("again");
       expect(await loser.keys()).toEqual(["again", "first", `of ${winner.name}`]);
@@ -223,7 +225,7 @@ describe("taking", () => {
 
   test("F54: whoever dies right after his claim loses nothing for the next one", async () => {
     const { time, a, b } = await pair();
-    await a.letGo();
+    await a.releaseDatabase();
     await b.hold(2);
     // It claims without writing.
     await b.branch({ act: "checkpoint", name: "c" });
@@ -243,15 +245,15 @@ describe("taking", () => {
       const { time, b } = await pair();
       await b.renew();
       const catalogArrives = Promise.withResolvers<void>();
-      time.store.fateOf = (verb, key): Fate =>
+      time.store.decideFate = (verb, key): Fate =>
         verb === "get" && key.endsWith("/catalog") ? { held: catalogArrives.promise } : "fine";
-      const holding = outcomeOf(b.holding(2));
+      const holding = describeOutcome(b.holding(2));
       await time.pass(10);
       await b.lose();
       await b.renew();
       catalogArrives.resolve();
       expect(await time.of(holding)).toBe("unheld");
-      expect(await outcomeOf(b.put("k"))).toBe("unheld");
+      expect(await describeOutcome(b.put("k"))).toBe("unheld");
     },
   );
 
@@ -261,9 +263,9 @@ describe("taking", () => {
     await b.hold(2);
     const onItsWay = Promise.withResolvers<void>();
     holdManifests(time, onItsWay.promise);
-    const write = outcomeOf(b.putting("of b"));
+    const write = describeOutcome(b.putting("of b"));
     await time.pass(10);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await b.lose();
     await a.hold(3);
     expect((await a.put("of a")).durableTxid).toBe(1);

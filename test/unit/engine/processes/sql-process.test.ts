@@ -50,7 +50,7 @@ test(
 test("memory is bounded by the system, for SQLite and for everything else", { timeout: 180_000 }, async () => {
   const process = new ProcessUnderTest();
   await process.start();
-  const before = dataOf(process.pid);
+  const before = readDataBytes(process.pid);
   const bound = Number(/Max data size\s+(\d+)/.exec(readFileSync(`/proc/${process.pid}/limits`, "utf8"))![1]);
   expect(bound - before).toBeLessThan(limits.sqlProcessBytesMax + 64 * MiB);
   // Sums of texts that SQLite keeps in memory, many at once.
@@ -59,7 +59,7 @@ test("memory is bounded by the system, for SQLite and for everything else", { ti
   expect(reply.refusal?.code ?? reply.ended).toMatch(/invalid_request|SIG/);
 });
 
-function dataOf(pid: number): number {
+function readDataBytes(pid: number): number {
   return 1024 * Number(/VmData:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]);
 }
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
-import { HeldDisk, LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
+import { HeldDisk, LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, type VirtualTime } from "../../../support/timed-engine.ts";
@@ -102,7 +102,7 @@ describe("objects", () => {
       // With nothing newer to be had, it is a fault that an operator sees.
       const other = new ReplicaNode(time);
       other.seen.between = (asked, found) => (asked === key ? old : found);
-      expect(await outcomeOf(time.of(other.listing()))).toBe("unavailable");
+      expect(await describeOutcome(time.of(other.listing()))).toBe("unavailable");
       expect(other.seen.of("head").length).toBeLessThanOrEqual(limits.manifestsTriedMax + 2);
     },
   );
@@ -142,7 +142,7 @@ describe("objects", () => {
       hangs = true;
       await time.pass(1_000);
       expect(existsSync(`${replica.path()}.patching`)).toBe(true);
-      const waiting = outcomeOf(replica.listing());
+      const waiting = describeOutcome(replica.listing());
       await time.pass(5_000);
       const again = replica.restarted();
       expect((await again.list()).length).toBe(3);
@@ -179,7 +179,7 @@ describe("objects", () => {
 describe("branches", () => {
   test("a branch that the writer has made is found, its end is followed, and so is another of its name", async () => {
     const { time, writer, replica } = await pair();
-    expect(await outcomeOf(time.of(replica.listing({}, "dev")))).toBe("branch_not_found");
+    expect(await describeOutcome(time.of(replica.listing({}, "dev")))).toBe("branch_not_found");
     await writer.branch({ act: "fork", name: "dev" });
     await writer.put("of dev", "dev", durable);
     await time.pass(limits.followLookMsMin);
@@ -187,7 +187,7 @@ describe("branches", () => {
     const { id } = time.catalog(writer.uuid).branches.find(({ name }) => name === "dev")!;
     await writer.branch({ act: "delete", name: "dev" });
     await time.pass(1_000);
-    expect(await outcomeOf(time.of(replica.listing({}, "dev")))).toBe("branch_not_found");
+    expect(await describeOutcome(time.of(replica.listing({}, "dev")))).toBe("branch_not_found");
     expect(existsSync(replica.path(id))).toBe(false);
     await writer.branch({ act: "fork", name: "dev" });
     await writer.put("of another", "dev", durable);
@@ -223,8 +223,10 @@ describe("branches", () => {
     expect(await replica.list({}, "burner")).toEqual(["first"]);
     writer.kill();
     await time.pass(31_000);
-    expect(await outcomeOf(time.of(replica.listing({}, "burner")))).toBe("branch_not_found");
-    expect(await outcomeOf(time.of(replica.listing({ consistency: "cached" }, "burner")))).toBe("branch_not_found");
+    expect(await describeOutcome(time.of(replica.listing({}, "burner")))).toBe("branch_not_found");
+    expect(await describeOutcome(time.of(replica.listing({ consistency: "cached" }, "burner")))).toBe(
+      "branch_not_found",
+    );
   });
 
   test("F68: a rewind is followed, and releases who waits for it", async () => {
@@ -242,10 +244,10 @@ describe("branches", () => {
   test("F76: a deleted database is not found, and its files go", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
-    await time.of(writer.client.drop(writer.at("main"), writer.soon()));
+    await time.of(writer.client.deleteTarget(writer.at("main"), writer.soon()));
     await time.pass(1_000);
-    expect(await outcomeOf(time.of(replica.listing()))).toBe("database_not_found");
-    expect(await outcomeOf(time.of(replica.listing({ consistency: "cached" })))).toBe("database_not_found");
+    expect(await describeOutcome(time.of(replica.listing()))).toBe("database_not_found");
+    expect(await describeOutcome(time.of(replica.listing({ consistency: "cached" })))).toBe("database_not_found");
     expect(readdirSync(join(replica.directory, "db"))).toEqual([]);
   });
 
@@ -256,38 +258,38 @@ describe("branches", () => {
     await time.pass(limits.followIdleMs * 3);
     // The replica has not said that its copy is purged, so the marker stays.
     await time.noteDeletion(writer.uuid);
-    await time.of(writer.client.drop(writer.at("main"), writer.soon()));
+    await time.of(writer.client.deleteTarget(writer.at("main"), writer.soon()));
     await time.pass(10_000);
     expect(time.store.keys(`db/${writer.uuid}/`)).toEqual([]);
-    expect(await outcomeOf(time.of(replica.listing()))).toBe("database_not_found");
+    expect(await describeOutcome(time.of(replica.listing()))).toBe("database_not_found");
   });
 });
 
 describe("a file of a node that was the writer", () => {
   /** The node has acknowledged a write that object storage does not have, and has lost its lease. */
-  async function aheadOf(): Promise<{ time: VirtualTime; node: LeasedNode; ship: () => void }> {
+  async function runAhead(): Promise<{ time: VirtualTime; node: LeasedNode; ship: () => void }> {
     const time = sharedTime();
     const node = new LeasedNode(time, "node");
     await node.hold(1, longMs);
     await node.put("first", "main", durable);
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
     await node.put("logged");
     await node.lose();
-    return { time, node, ship: () => void (time.store.fateOf = () => "fine") };
+    return { time, node, ship: () => void (time.store.decideFate = () => "fine") };
   }
   const listing = (node: LeasedNode, more: object = {}): Promise<readonly string[]> =>
     node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon(more)).then(({ value }) => value.keys);
 
   for (const how of ["open", "after a restart"] as const) {
     test(`that is ahead of the manifest is answered from only once it has landed (${how})`, async () => {
-      const { time, node: first, ship } = await aheadOf();
+      const { time, node: first, ship } = await runAhead();
       let node = first;
       if (how === "after a restart") {
         first.kill();
         node = new LeasedNode(time, "node", {}, first.directory);
       }
-      expect(await outcomeOf(time.of(listing(node)))).toBe("behind");
-      expect(await outcomeOf(time.of(listing(node, { consistency: "cached" })))).toBe("behind");
+      expect(await describeOutcome(time.of(listing(node)))).toBe("behind");
+      expect(await describeOutcome(time.of(listing(node, { consistency: "cached" })))).toBe("behind");
       ship();
       await time.pass(limits.shipRetryMsMax);
       expect(await time.of(listing(node))).toEqual(["first", "logged"]);
@@ -297,7 +299,7 @@ describe("a file of a node that was the writer", () => {
     });
 
     test(`that another node has overtaken is never answered from, but set aside (${how})`, async () => {
-      const { time, node: first, ship } = await aheadOf();
+      const { time, node: first, ship } = await runAhead();
       let node = first;
       if (how === "after a restart") first.kill();
       const other = new LeasedNode(time, "other");
@@ -342,11 +344,11 @@ describe("a file of a node that was the writer", () => {
     const { time, writer, replica } = await pair();
     await replica.list();
     await writer.put("second", "main", durable);
-    await writer.letGo();
+    await writer.releaseDatabase();
     replica.client.renewLease({ monotonicMs: longMs, wallMs: Number.MAX_SAFE_INTEGER });
     await time.of(replica.client.hold(replica.uuid, 2, replica.soon()));
     expect((await replica.put("third", "main", durable)).txid).toBe(3);
-    await time.of(replica.client.letGo(replica.uuid, replica.soon()));
+    await time.of(replica.client.releaseDatabase(replica.uuid, replica.soon()));
     await writer.hold(3, longMs);
     expect((await writer.put("fourth", "main", durable)).txid).toBe(4);
     await time.pass(1_000);
@@ -385,7 +387,7 @@ describe("a long reader", () => {
     await time.pass(10);
     const { txid } = await writer.put("second", "main", durable);
     const startedMs = time.scheduler.nowMs;
-    expect(await outcomeOf(time.of(replica.listing({ minTxid: txid })))).toBe("behind");
+    expect(await describeOutcome(time.of(replica.listing({ minTxid: txid })))).toBe("behind");
     expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
   });
 });
@@ -410,7 +412,7 @@ describe("a purge of copies", () => {
       await time.pass(1_000);
       expect(existsSync(`${replica.path()}.patching`)).toBe(true);
       let purged = false;
-      const purging = replica.client.purgeCopies(replica.uuid, replica.soon()).then(() => (purged = true));
+      const purging = replica.client.removeCopies(replica.uuid, replica.soon()).then(() => (purged = true));
       const reading = replica.listing();
       await time.pass(2_000);
       expect(purged).toBe(false);
@@ -418,7 +420,7 @@ describe("a purge of copies", () => {
       gate.resolve();
       await time.of(purging);
       expect((await time.of(reading)).length).toBe(3);
-      await time.of(replica.client.purgeCopies(replica.uuid, replica.soon()));
+      await time.of(replica.client.removeCopies(replica.uuid, replica.soon()));
       expect(readdirSync(join(replica.directory, "db"))).toEqual([]);
       replica.seen.forget();
       expect((await replica.list()).length).toBe(3);
@@ -433,7 +435,7 @@ describe("a purge of copies", () => {
     for (const branch of ["main", "dev"]) expect(await replica.list({}, branch)).toEqual(["first"]);
     replica.engine.receive([{ ...pin, target: replica.at("dev") }]);
     await time.pass(10);
-    const purging = time.of(replica.client.purgeCopies(replica.uuid, replica.soon()));
+    const purging = time.of(replica.client.removeCopies(replica.uuid, replica.soon()));
     await time.pass(1_000);
     let answered = false;
     const reading = replica.listing().finally(() => (answered = true));
@@ -450,12 +452,12 @@ describe("a purge of copies", () => {
     const node = new LeasedNode(time, "node");
     await node.hold(1, longMs);
     await node.put("first", "main", durable);
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
     await node.put("logged");
     await node.lose();
-    expect(await outcomeOf(time.of(node.client.purgeCopies(node.uuid, node.soon())))).toBe("unavailable");
-    time.store.fateOf = () => "fine";
-    await time.of(node.client.purgeCopies(node.uuid, node.soon()));
+    expect(await describeOutcome(time.of(node.client.removeCopies(node.uuid, node.soon())))).toBe("unavailable");
+    time.store.decideFate = () => "fine";
+    await time.of(node.client.removeCopies(node.uuid, node.soon()));
     expect(readdirSync(join(node.directory, "db"))).toEqual([]);
     expect(time.manifest(node.uuid).txid).toBe(2);
     expect(await node.keys()).toEqual(["first", "logged"]);

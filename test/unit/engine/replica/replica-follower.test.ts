@@ -5,7 +5,7 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import type { WriteInput, WriteKind } from "../../../../src/model/commands.ts";
 import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { StoredObject } from "../../../../src/store/port/object-store.ts";
-import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
+import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
 import { noise, type VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -96,7 +96,7 @@ describe("a copy", () => {
       const time = sharedTime();
       const [writer, replica] = [new LeasedNode(time, "writer"), new ReplicaNode(time)];
       expect(await replica.list()).toEqual([]);
-      expect(await outcomeOf(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
+      expect(await describeOutcome(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
       await writer.hold(1, longMs);
       const { txid } = await writer.put("first", "main", durable);
       replica.seen.forget();
@@ -126,12 +126,12 @@ describe("Min-Txid", () => {
     async () => {
       const { time, writer, replica } = await pair();
       await replica.list();
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "put" && key.includes("/head/") ? { held: new Promise(() => {}) } : "fine";
       const { txid } = await writer.put("logged");
       replica.seen.forget();
       const startedMs = time.scheduler.nowMs;
-      const many = Array.from({ length: 50 }, () => outcomeOf(replica.listing({ minTxid: txid })));
+      const many = Array.from({ length: 50 }, () => describeOutcome(replica.listing({ minTxid: txid })));
       expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
       expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
       expect(replica.seen.of("head").length).toBeLessThan(60);
@@ -145,7 +145,7 @@ describe("Min-Txid", () => {
     await replica.list();
     replica.seen.forget();
     const startedMs = time.scheduler.nowMs;
-    expect(await outcomeOf(time.of(replica.listing({ minTxid: 10 ** 9 })))).toBe("behind");
+    expect(await describeOutcome(time.of(replica.listing({ minTxid: 10 ** 9 })))).toBe("behind");
     expect(time.scheduler.nowMs - startedMs).toBeLessThan(50);
     expect(replica.seen.of("head")).toHaveLength(1);
   });
@@ -153,10 +153,10 @@ describe("Min-Txid", () => {
   test("F60, F82: of a write that was lost in a failover is refused as the writer refuses it", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
     const { txid: lostTxid } = await writer.put("lost");
     writer.kill();
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     const next = new LeasedNode(time, "next");
     await next.hold(2, longMs);
     await next.put("kept", "main", durable);
@@ -165,7 +165,7 @@ describe("Min-Txid", () => {
       next.client.read(next.at("main"), "kv.list", { ns: "n" }, next.soon({ minTxid: lostTxid })),
       replica.listing({ minTxid: lostTxid }),
     ];
-    expect(await time.of(Promise.all(refusals.map(outcomeOf)))).toEqual(["conflict", "conflict"]);
+    expect(await time.of(Promise.all(refusals.map(describeOutcome)))).toEqual(["conflict", "conflict"]);
     expect(await replica.list()).toEqual(["first", "kept"]);
   });
 
@@ -176,7 +176,7 @@ describe("Min-Txid", () => {
       const { time, writer, replica } = await pair();
       await replica.list();
       let manifestsLeft = 0;
-      time.store.fateOf = (verb, key) =>
+      time.store.decideFate = (verb, key) =>
         verb === "put" && key.includes("/head/") && manifestsLeft-- <= 0 ? "refused" : "fine";
       const { txid: lostTxid } = await writer.put("lost");
       writer.kill();
@@ -189,7 +189,7 @@ describe("Min-Txid", () => {
         txid: 1,
         lost: [expect.objectContaining({ firstTxid: lostTxid })],
       });
-      expect(await outcomeOf(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
+      expect(await describeOutcome(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
       expect(await replica.list()).toEqual(["first"]);
     },
   );
@@ -282,7 +282,7 @@ describe("looking", () => {
     await replica.list();
     await time.pass(limits.followIdleMs - limits.idleCloseMs);
     await writer.put("second", "main", durable);
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     expect(await replica.list({ consistency: "cached" })).toContain("first");
   });
 
@@ -292,13 +292,13 @@ describe("looking", () => {
       const { time, writer, replica } = await pair();
       await replica.list();
       await writer.put("second", "main", durable);
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       for (let round = 0; round < 20; round++) {
         expect(await replica.list()).toEqual(["first"]);
         await time.pass(1_000);
       }
-      expect(await outcomeOf(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
-      time.store.fateOf = () => "fine";
+      expect(await describeOutcome(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
+      time.store.decideFate = () => "fine";
       expect(await replica.list({ minTxid: 2 })).toEqual(["first", "second"]);
       expect(replica.notices).toEqual([]);
     },
@@ -307,7 +307,7 @@ describe("looking", () => {
   test("what is held is not followed", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
-    await writer.letGo();
+    await writer.releaseDatabase();
     replica.client.renewLease({ monotonicMs: longMs, wallMs: Number.MAX_SAFE_INTEGER });
     await time.of(replica.client.hold(replica.uuid, 2, replica.soon()));
     await replica.put("own", "main", durable);
@@ -360,7 +360,7 @@ describe("a cache that lags", () => {
       expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
       await time.pass(limits.idleCloseMs + limits.followIdleMs + 5_000);
       replica.seen.between = (asked, found) => (asked === key ? old : found);
-      expect(await outcomeOf(time.of(replica.listing()))).toBe("unavailable");
+      expect(await describeOutcome(time.of(replica.listing()))).toBe("unavailable");
       replica.seen.between = undefined;
       replica.seen.forget();
       expect(await replica.list()).toEqual(["first", "second"]);

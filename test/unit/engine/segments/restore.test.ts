@@ -5,10 +5,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { isRestorable, planOf, type Plan } from "../../../../src/engine/history/timelines.ts";
+import { isRestorable, findRestorePlan, type Plan } from "../../../../src/engine/history/timelines.ts";
 import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
-import { isPatching, materialise, pointOf, rollForward } from "../../../../src/engine/segments/restore.ts";
+import { isPatching, materialise, readStatePoint, rollForward } from "../../../../src/engine/segments/restore.ts";
 import { segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../../../src/format/history/pages.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
@@ -27,7 +27,7 @@ interface MadeImages {
 
 /** One random step of a branch's life; gives the branches there are now. */
 async function step(branch: BranchModel, images: MadeImages): Promise<BranchModel | undefined> {
-  const restorable = [...branch.states.keys()].filter((txid) => planOf(branch.manifest, branch.history, txid));
+  const restorable = [...branch.states.keys()].filter((txid) => findRestorePlan(branch.manifest, branch.history, txid));
   const chosen = restorable[branch.below(restorable.length)];
   switch (branch.below(16)) {
     case 0:
@@ -74,7 +74,7 @@ async function verify(branch: BranchModel): Promise<number> {
   const cutoffMs = branch.nowMs - windowMs;
   let restored = 0;
   for (let txid = 0; txid <= branch.manifest.txid + 2; txid++) {
-    const plan = planOf(branch.manifest, branch.history, txid);
+    const plan = findRestorePlan(branch.manifest, branch.history, txid);
     const known = branch.states.has(txid) && txid <= branch.manifest.txid;
     if (plan) {
       expect(known, `transaction id ${txid} was never given`).toBe(true);
@@ -145,13 +145,13 @@ describe("random histories", () => {
         await step(branch, images);
         if (branch.below(3) > 0) continue;
         const states = [...branch.states.keys()]
-          .filter((txid) => txid >= branch.manifest.fromTxid && planOf(branch.manifest, undefined, txid))
+          .filter((txid) => txid >= branch.manifest.fromTxid && findRestorePlan(branch.manifest, undefined, txid))
           .sort((a, b) => a - b);
         if (states.length < 2) continue;
         const from = branch.below(states.length);
         const to = from + branch.below(states.length - from);
         const path = await branch.restored(states[from]!);
-        await rollForward(branch.source, branch.planOf(states[to]!), states[from]!, path);
+        await rollForward(branch.source, branch.findRestorePlan(states[to]!), states[from]!, path);
         const { expected, found } = branch.compare(states[to]!, path);
         expect(found, `${states[from]} to ${states[to]}`).toBe(expected);
         if (to > from) rolled++;
@@ -197,7 +197,7 @@ function tampered(
   });
 }
 
-async function failureOf(act: Promise<unknown>): Promise<StoreError> {
+async function catchFailure(act: Promise<unknown>): Promise<StoreError> {
   const error = await act.then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -224,12 +224,12 @@ describe("materialise", () => {
     "%s: an object that is %s for good is an error that names it and its transaction ids, and no file",
     async (_, __, damage) => {
       const branch = await sampleBranch();
-      const plan = branch.planOf(12);
+      const plan = branch.findRestorePlan(12);
       for (const ref of [...plan.deltas, ...plan.images]) {
         const source = tampered(branch.source, (key, bytes) =>
           key === segmentKey(source.uuid, ref.id) ? damage(bytes) : bytes,
         );
-        const error = await failureOf(materialise(source, plan, branch.path()));
+        const error = await catchFailure(materialise(source, plan, branch.path()));
         expect(error.kind).toBe("corrupt");
         expect(error.message).toContain(ref.id);
         expect(error.message).toContain(`transaction ids ${ref.firstTxid} to ${ref.lastTxid}`);
@@ -242,20 +242,20 @@ describe("materialise", () => {
     const branch = await sampleBranch();
     const source = tampered(branch.source, (_, bytes, asked) => (asked === 1 ? bytes.subarray(0, 100) : bytes));
     const path = branch.path();
-    await materialise(source, branch.planOf(12), path);
+    await materialise(source, branch.findRestorePlan(12), path);
     const { expected, found } = branch.compare(12, path);
     expect(found).toBe(expected);
   });
 
   it("F36: no flipped bit of any object gives another file", async () => {
     const branch = await sampleBranch();
-    const plan = branch.planOf(10);
+    const plan = branch.findRestorePlan(10);
     const length = oldest(plan).bytes;
     for (let at = 0; at < length; at += 13) {
       const source = tampered(branch.source, (key, bytes) =>
         key === segmentKey(source.uuid, oldest(plan).id) ? flip(bytes, at) : bytes,
       );
-      expect((await failureOf(materialise(source, plan, branch.path()))).kind).toBe("corrupt");
+      expect((await catchFailure(materialise(source, plan, branch.path()))).kind).toBe("corrupt");
     }
   });
 
@@ -264,13 +264,15 @@ describe("materialise", () => {
     const source = tampered(branch.source, () => {
       throw new StoreError("unavailable", "no answer");
     });
-    expect((await failureOf(materialise(source, branch.planOf(12), branch.path()))).kind).toBe("unavailable");
+    expect((await catchFailure(materialise(source, branch.findRestorePlan(12), branch.path()))).kind).toBe(
+      "unavailable",
+    );
     expect(readdirSync(branch.directory)).toEqual([]);
   });
 
   it("F37: a timeline that lacks an object, or names it twice or out of order, is refused", async () => {
     const branch = await sampleBranch();
-    const plan = branch.planOf(12);
+    const plan = branch.findRestorePlan(12);
     const [first, second] = [plan.deltas[0]!, plan.deltas[1]!];
     for (const deltas of [
       [second],
@@ -279,18 +281,18 @@ describe("materialise", () => {
       [first, { ...second, firstTxid: 9 }],
       [first, { ...second, lastTxid: 9 }],
     ]) {
-      expect((await failureOf(materialise(branch.source, { ...plan, deltas }, branch.path()))).kind).toBe("corrupt");
+      expect((await catchFailure(materialise(branch.source, { ...plan, deltas }, branch.path()))).kind).toBe("corrupt");
     }
     expect(
-      (await failureOf(materialise(branch.source, { ...plan, tail: plan.tail.slice(1) }, branch.path()))).message,
+      (await catchFailure(materialise(branch.source, { ...plan, tail: plan.tail.slice(1) }, branch.path()))).message,
     ).toContain("transaction ids 11 to 11 are missing");
-    expect((await failureOf(materialise(branch.source, { ...plan, tail: [] }, branch.path()))).message).toContain(
+    expect((await catchFailure(materialise(branch.source, { ...plan, tail: [] }, branch.path()))).message).toContain(
       "no object holds transaction id 12",
     );
     expect(
       (
-        await failureOf(
-          materialise(branch.source, { ...plan, images: branch.planOf(2).images, fromTxid: 1 }, branch.path()),
+        await catchFailure(
+          materialise(branch.source, { ...plan, images: branch.findRestorePlan(2).images, fromTxid: 1 }, branch.path()),
         )
       ).message,
     ).toContain("transaction ids 2 to 3 are missing");
@@ -304,7 +306,7 @@ describe("materialise", () => {
       await branch.source.store.put(segmentKey(uuid, id), bytes, { kind: "absent" });
     }
     expect(
-      (await failureOf(materialise({ ...branch.source, uuid }, branch.planOf(10), branch.path()))).message,
+      (await catchFailure(materialise({ ...branch.source, uuid }, branch.findRestorePlan(10), branch.path()))).message,
     ).toContain("is of another database");
   });
 
@@ -314,13 +316,13 @@ describe("materialise", () => {
     await branch.ship(false);
     const images = branch.manifest.refs;
     expect(images.length).toBe(2);
-    const plan = branch.planOf(1);
+    const plan = branch.findRestorePlan(1);
     const { expected, found } = branch.compare(1, await branch.restored(1));
     expect(found).toBe(expected);
     for (const kept of [images.slice(0, 1), images.slice(1), [...images].reverse()]) {
-      expect((await failureOf(materialise(branch.source, { ...plan, images: kept }, branch.path()))).message).toMatch(
-        /page \d+ of (an|its) image/,
-      );
+      expect(
+        (await catchFailure(materialise(branch.source, { ...plan, images: kept }, branch.path()))).message,
+      ).toMatch(/page \d+ of (an|its) image/);
     }
   });
 
@@ -334,7 +336,7 @@ describe("materialise", () => {
     expect(bytes.length).toBe(8 * pageBytes);
     expect(bytes.subarray(4 * pageBytes).every((byte) => byte === 0)).toBe(true);
     const path = await branch.restored(1);
-    await rollForward(branch.source, branch.planOf(3), 1, path);
+    await rollForward(branch.source, branch.findRestorePlan(3), 1, path);
     expect(readFileSync(path).equals(bytes)).toBe(true);
   });
 
@@ -357,14 +359,16 @@ describe("materialise", () => {
     const { refs } = await uploadImages(branch.source, path, { txid: 1, committedAtMs: 0 }, "main", () =>
       branch.newId(),
     );
-    const error = await failureOf(materialise(branch.source, { ...branch.planOf(1), images: refs }, branch.path()));
+    const error = await catchFailure(
+      materialise(branch.source, { ...branch.findRestorePlan(1), images: refs }, branch.path()),
+    );
     expect(error.message).toContain("does not begin a database");
   });
 
   it("says how far it is, and ends when it is told to", async () => {
     const branch = await sampleBranch();
     const told: number[] = [];
-    const plan = branch.planOf(12);
+    const plan = branch.findRestorePlan(12);
     const bytesTotal = [...plan.images, ...plan.deltas].reduce((sum, { bytes }) => sum + bytes, 0);
     await materialise(branch.source, plan, branch.path(), {
       progress: (done) => told.push(done.bytes / done.bytesTotal),
@@ -397,7 +401,7 @@ describe("materialise", () => {
       now--;
       return branch.source.store.get(key);
     };
-    await materialise(withStore(branch.source, { get }), branch.planOf(30), branch.path());
+    await materialise(withStore(branch.source, { get }), branch.findRestorePlan(30), branch.path());
     expect(most).toBe(8);
   });
 });
@@ -411,8 +415,8 @@ describe("rollForward", () => {
       fetched.add(key);
       return bytes;
     });
-    await rollForward(source, branch.planOf(12), 7, path);
-    expect([...fetched]).toEqual([segmentKey(source.uuid, branch.planOf(12).deltas[1]!.id)]);
+    await rollForward(source, branch.findRestorePlan(12), 7, path);
+    expect([...fetched]).toEqual([segmentKey(source.uuid, branch.findRestorePlan(12).deltas[1]!.id)]);
     const { expected, found } = branch.compare(12, path);
     expect(found).toBe(expected);
     expect(readdirSync(branch.directory).length).toBe(1);
@@ -426,7 +430,7 @@ describe("rollForward", () => {
       throw new StoreError("unavailable", "no answer");
     });
     // Without a tail, which would be laid before anything is fetched.
-    await failureOf(rollForward(source, branch.planOf(10), 5, path));
+    await catchFailure(rollForward(source, branch.findRestorePlan(10), 5, path));
     expect(isPatching(path)).toBe(false);
     expect(readFileSync(path).equals(before)).toBe(true);
   });
@@ -435,11 +439,13 @@ describe("rollForward", () => {
     const branch = await sampleBranch();
     const path = await branch.restored(5);
     const before = readFileSync(path);
-    const rotten = branch.planOf(12).deltas[0]!;
+    const rotten = branch.findRestorePlan(12).deltas[0]!;
     const source = tampered(branch.source, (key, bytes) =>
       key === segmentKey(source.uuid, rotten.id) ? undefined : bytes,
     );
-    expect((await failureOf(rollForward(source, branch.planOf(12), 5, path))).message).toContain("is missing");
+    expect((await catchFailure(rollForward(source, branch.findRestorePlan(12), 5, path))).message).toContain(
+      "is missing",
+    );
     expect(isPatching(path)).toBe(false);
     expect(readFileSync(path).equals(before)).toBe(true);
   });
@@ -449,10 +455,13 @@ describe("rollForward", () => {
     const path = await branch.restored(5);
     const ending = new AbortController();
     await expect(
-      rollForward(branch.source, branch.planOf(12), 5, path, { signal: ending.signal, progress: () => ending.abort() }),
+      rollForward(branch.source, branch.findRestorePlan(12), 5, path, {
+        signal: ending.signal,
+        progress: () => ending.abort(),
+      }),
     ).rejects.toThrow("aborted");
     expect(isPatching(path)).toBe(true);
-    await expect(rollForward(branch.source, branch.planOf(12), 5, path)).rejects.toThrow(
+    await expect(rollForward(branch.source, branch.findRestorePlan(12), 5, path)).rejects.toThrow(
       "a mixture is not rolled forward",
     );
   });
@@ -469,7 +478,7 @@ describe("rollForward", () => {
       syncDirectory: async () =>
         void seen.push(`folder, marker: ${isPatching(path)}, file changed: ${!readFileSync(path).equals(before)}`),
     };
-    await rollForward({ ...branch.source, disk }, branch.planOf(12), 5, path);
+    await rollForward({ ...branch.source, disk }, branch.findRestorePlan(12), 5, path);
     expect(seen).toEqual([
       "folder, marker: true, file changed: false",
       "file changed: true, marker: true",
@@ -481,10 +490,14 @@ describe("rollForward", () => {
     const branch = await sampleBranch();
     const path = branch.path();
     writeFileSync(path, "untouched");
-    await rollForward(branch.source, branch.planOf(12), 12, path);
+    await rollForward(branch.source, branch.findRestorePlan(12), 12, path);
     expect(readFileSync(path, "utf8")).toBe("untouched");
-    await expect(rollForward(branch.source, branch.planOf(12), 2, path)).rejects.toThrow("along its own timeline");
-    await expect(rollForward(branch.source, branch.planOf(12), 13, path)).rejects.toThrow("along its own timeline");
+    await expect(rollForward(branch.source, branch.findRestorePlan(12), 2, path)).rejects.toThrow(
+      "along its own timeline",
+    );
+    await expect(rollForward(branch.source, branch.findRestorePlan(12), 13, path)).rejects.toThrow(
+      "along its own timeline",
+    );
   });
 
   it("F68: after a rewind nothing rolls on from a state that was left behind", async () => {
@@ -492,16 +505,18 @@ describe("rollForward", () => {
     await branch.rewind(9);
     const path = branch.path();
     writeFileSync(path, "state 12");
-    await expect(rollForward(branch.source, branch.planOf(13), 12, path)).rejects.toThrow("along its own timeline");
+    await expect(rollForward(branch.source, branch.findRestorePlan(13), 12, path)).rejects.toThrow(
+      "along its own timeline",
+    );
   });
 });
 
 it("pointOf tells time and size of any state", async () => {
   const branch = await sampleBranch();
   for (const txid of branch.states.keys()) {
-    const plan = planOf(branch.manifest, branch.history, txid);
+    const plan = findRestorePlan(branch.manifest, branch.history, txid);
     if (!plan) continue;
-    const point = await pointOf(branch.source, branch.manifest, plan);
+    const point = await readStatePoint(branch.source, branch.manifest, plan);
     expect(point.committedAtMs).toBe(branch.currency.get(txid)!.fromMs);
     expect(point.pages * pageBytes).toBe(readFileSync(await branch.restored(txid)).length);
   }

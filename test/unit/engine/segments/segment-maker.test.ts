@@ -12,7 +12,7 @@ import { ThreadedMaker } from "../../../../src/engine/segments/threaded-maker.ts
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress, threadedPress } from "../../../../src/format/core/compression.ts";
 import { decodeSegments, framePages, readSegmentIndexes } from "../../../../src/format/history/segment.ts";
-import { hashOf } from "../../../../src/format/core/seal.ts";
+import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import { stateRootPage, writeState } from "../../../../src/model/schema.ts";
 import type { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { runAlone } from "../../../../src/sqlite/group.ts";
@@ -36,7 +36,7 @@ function setup() {
       () => act(connection),
       () => writeState(connection, { txid: ++txid, committedAtMs: txid * 10, writerEpochId: writerEpoch }),
     );
-  const orderOf = (given: Partial<SegmentOrder> = {}): SegmentOrder => ({
+  const buildOrder = (given: Partial<SegmentOrder> = {}): SegmentOrder => ({
     databasePath: path,
     from: { place: undefined, expected: "same" },
     logBytes: Infinity,
@@ -52,7 +52,7 @@ function setup() {
     isTail: false,
     ...given,
   });
-  return { path, connection, commit, orderOf };
+  return { path, connection, commit, buildOrder };
 }
 
 function threaded(spawn = segmentWorker): ThreadedMaker {
@@ -69,7 +69,7 @@ test(
   "here and on a thread the same segments come out, what they hold is what the log holds, and each goes " +
     "on where the last one ended",
   async () => {
-    const { path, commit, orderOf } = setup();
+    const { path, commit, buildOrder } = setup();
     for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
     commit((connection) => noise(connection, 100, 3 * MiB));
     const reader = new WalReader(path);
@@ -79,15 +79,15 @@ test(
     const runs = await Promise.all(
       makers.map(async (maker) => {
         const all = [];
-        for (let next = orderOf({ groupsMax: 10 }); next.firstTxid <= 31;) {
+        for (let next = buildOrder({ groupsMax: 10 }); next.firstTxid <= 31;) {
           const made = (await maker.make(next))!;
           all.push(made);
-          next = orderOf({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
+          next = buildOrder({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
         }
         return all;
       }),
     );
-    expect(runs[2]!.map(({ segment, sha256 }) => [hashOf(segment.bytes), sha256])).toEqual(
+    expect(runs[2]!.map(({ segment, sha256 }) => [computeSha256(segment.bytes), sha256])).toEqual(
       runs[0]!.map(({ sha256 }) => [sha256, sha256]),
     );
     for (const run of runs)
@@ -103,7 +103,7 @@ test(
         .flat()
         .flatMap((segment) => segment.groups);
       const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) =>
-        images.map(({ page, bytes }) => [page, hashOf(bytes)]);
+        images.map(({ page, bytes }) => [page, computeSha256(bytes)]);
       expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
     }
     expect(
@@ -118,36 +118,36 @@ test(
 );
 
 test("a tail's segment takes the one before in while all is one frame, and then begins anew", async () => {
-  const { commit, orderOf } = setup();
+  const { commit, buildOrder } = setup();
   const maker = threaded();
   for (let n = 1; n <= 4; n++) commit((connection) => put(connection, n, Buffer.alloc(10, n)));
-  const first = (await maker.make(orderOf({ groupsMax: 2, isTail: true, logBytes: 0 })))!;
+  const first = (await maker.make(buildOrder({ groupsMax: 2, isTail: true, logBytes: 0 })))!;
   const second = (await maker.make(
-    orderOf({ groupsMax: 2, isTail: true, from: first.end, firstTxid: 3, before: first.start, logBytes: 0 }),
+    buildOrder({ groupsMax: 2, isTail: true, from: first.end, firstTxid: 3, before: first.start, logBytes: 0 }),
   ))!;
-  const whole = (await inlineMaker(inlinePress).make(orderOf({ groupsMax: 4, isTail: true })))!;
+  const whole = (await inlineMaker(inlinePress).make(buildOrder({ groupsMax: 4, isTail: true })))!;
   expect([second.segment, second.sha256]).toEqual([whole.segment, undefined]);
   expect(second.start!.images.length).toBe(second.segment.rawBytes);
   commit((connection) => noise(connection, 9, framePages * pageBytes));
   const large = (await maker.make(
-    orderOf({ groupsMax: 1, isTail: true, from: second.end, firstTxid: 5, before: second.start }),
+    buildOrder({ groupsMax: 1, isTail: true, from: second.end, firstTxid: 5, before: second.start }),
   ))!;
   expect([large.segment.firstTxid, large.segment.lastTxid, large.start]).toEqual([5, 5, undefined]);
 });
 
 test("what is larger than asked for is not made, and nothing small is cut in two for being made here", async () => {
-  const { commit, orderOf } = setup();
+  const { commit, buildOrder } = setup();
   for (let n = 0; n < 40; n++) commit((connection) => noise(connection, n, 10_000));
   const maker = threaded();
-  expect(await maker.make(orderOf({ logBytesMost: 300_000 }))).toBeUndefined();
+  expect(await maker.make(buildOrder({ logBytesMost: 300_000 }))).toBeUndefined();
   // It was thought to be small.
-  const made = await maker.make(orderOf({ logBytes: 0 }));
+  const made = await maker.make(buildOrder({ logBytes: 0 }));
   expect(made!.segment.lastTxid).toBe(40);
   expect(made!.logBytes).toBeGreaterThan(limits.segmentLogBytesHere);
 });
 
 test("a log that is another one, ends too early or skips an id is refused alike", async () => {
-  const { connection, commit, orderOf } = setup();
+  const { connection, commit, buildOrder } = setup();
   for (let n = 0; n < 20; n++) commit((own) => noise(own, n, 20_000));
   const refusals = async (order: SegmentOrder): Promise<unknown[]> =>
     Promise.all(
@@ -159,20 +159,19 @@ test("a log that is another one, ends too early or skips an id is refused alike"
       ),
     );
   const corrupt = [StoreError.name, "a group in the log has an unexpected transaction id"];
-  expect(await refusals(orderOf({ firstTxid: 2 }))).toEqual([corrupt, corrupt]);
-  const { end } = (await inlineMaker(inlinePress).make(orderOf({ groupsMax: 10 })))!;
+  expect(await refusals(buildOrder({ firstTxid: 2 }))).toEqual([corrupt, corrupt]);
+  const { end } = (await inlineMaker(inlinePress).make(buildOrder({ groupsMax: 10 })))!;
   const none = [StoreError.name, "the log does not hold what was committed"];
-  expect(await refusals(orderOf({ from: { ...end, place: { ...end.place!, sums: [1, 2] } }, firstTxid: 11 }))).toEqual([
-    none,
-    none,
-  ]);
+  expect(
+    await refusals(buildOrder({ from: { ...end, place: { ...end.place!, sums: [1, 2] } }, firstTxid: 11 })),
+  ).toEqual([none, none]);
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
   const changed = [WalChanged.name, "the log was cut or begun anew"];
-  expect(await refusals(orderOf({ from: end, firstTxid: 11 }))).toEqual([changed, changed]);
+  expect(await refusals(buildOrder({ from: end, firstTxid: 11 }))).toEqual([changed, changed]);
 });
 
 test("a log that is exchanged while it is read is noticed", async () => {
-  const { path, commit, orderOf } = setup();
+  const { path, commit, buildOrder } = setup();
   commit((connection) => noise(connection, 1, 2 * MiB));
   const press = {
     ...inlinePress,
@@ -183,7 +182,7 @@ test("a log that is exchanged while it is read is noticed", async () => {
       return inlinePress.compress(raw);
     },
   };
-  await expect(inlineMaker(press).make(orderOf())).rejects.toThrow(WalChanged);
+  await expect(inlineMaker(press).make(buildOrder())).rejects.toThrow(WalChanged);
   truncateSync(logPath(path), 0);
 });
 
@@ -236,7 +235,7 @@ test(
 test(
   "a thread that is lost fails its orders as a store that is away would, and another one takes the " + "next",
   async () => {
-    const { commit, orderOf } = setup();
+    const { commit, buildOrder } = setup();
     commit((connection) => noise(connection, 1, 8 * MiB));
     const workers: Worker[] = [];
     const maker = threaded(() => {
@@ -244,10 +243,10 @@ test(
       workers.push(worker);
       return worker;
     });
-    const lost = [maker.make(orderOf()), maker.make(orderOf())];
+    const lost = [maker.make(buildOrder()), maker.make(buildOrder())];
     void workers[0]!.terminate();
     for (const order of lost) await expect(order).rejects.toMatchObject({ kind: "unavailable" });
-    expect((await maker.make(orderOf()))!.segment.lastTxid).toBe(1);
+    expect((await maker.make(buildOrder()))!.segment.lastTxid).toBe(1);
     expect(workers).toHaveLength(2);
   },
 );
@@ -256,14 +255,14 @@ test(
   "a transaction of 300 MiB, as an older build could leave one, costs its compressed bytes once",
   { timeout: 120_000 },
   async () => {
-    const { commit, orderOf } = setup();
+    const { commit, buildOrder } = setup();
     const rows = 300;
     // A tenth of it is noise: what is pressed is about 30 MiB.
     commit((connection) => {
       for (let n = 0; n < rows; n++)
         connection.run("INSERT INTO t (k, v) VALUES (?, CAST(randomblob(100000) || zeroblob(948000) AS BLOB))", n);
     });
-    await inlineMaker(inlinePress).make(orderOf({ logBytesMost: 1 }));
+    await inlineMaker(inlinePress).make(buildOrder({ logBytesMost: 1 }));
     globalThis.gc?.();
     const before = process.memoryUsage().rss;
     let most = before;
@@ -274,7 +273,7 @@ test(
         return inlinePress.compress(raw);
       },
     };
-    const made = (await inlineMaker(press).make(orderOf()))!;
+    const made = (await inlineMaker(press).make(buildOrder()))!;
     expect(made.segment.rawBytes).toBeGreaterThan(rows * MiB);
     const pressed = made.segment.bytes.length;
     expect(pressed).toBeLessThan(0.2 * made.segment.rawBytes);
@@ -304,11 +303,11 @@ test(
     "fetching comes back as it was",
   async () => {
     const branch = await shippedBranch();
-    const plan = branch.planOf(branch.manifest.txid);
+    const plan = branch.findRestorePlan(branch.manifest.txid);
     const objects: FetchedObject[] = [];
     for await (const { ref, bytes } of fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images]))
       objects.push({ ref, bytes });
-    const { commit, orderOf } = setup();
+    const { commit, buildOrder } = setup();
     commit((connection) => noise(connection, 1, MiB));
     const elsewhere = threaded();
     const files: Buffer[] = [];
@@ -316,7 +315,7 @@ test(
       const path = branch.path();
       const [pages, made] = await Promise.all([
         maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects)),
-        maker.make(orderOf()),
+        maker.make(buildOrder()),
       ]);
       expect(made?.segment.lastTxid).toBe(1);
       files.push(readFileSync(path));
@@ -343,7 +342,7 @@ test(
 
 test("a restore whose thread is lost fails, and the next one has a new thread", async () => {
   const branch = await shippedBranch();
-  const plan = branch.planOf(branch.manifest.txid);
+  const plan = branch.findRestorePlan(branch.manifest.txid);
   const workers: Worker[] = [];
   const maker = threaded(() => {
     const worker = segmentWorker();

@@ -73,7 +73,7 @@ test(
     });
     await node.put("k0");
     await node.sync();
-    time.store.fateOf = (verb) => (verb === "put" ? { held: time.scheduler.sleep(10_000) } : "fine");
+    time.store.decideFate = (verb) => (verb === "put" ? { held: time.scheduler.sleep(10_000) } : "fine");
     const acknowledged: { readonly txid: number; readonly atMs: number }[] = [];
     const ageNow = (): number => {
       const manifest = time.manifest(node.uuid).txid;
@@ -103,7 +103,7 @@ test(
     expect(acknowledged.length).toBeGreaterThan(30);
     // It waits for the batch that is under way and for its own, two puts each, and no longer.
     expect(worst).toBeLessThan(unshippedMsMax + 2 * 20_000);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await node.sync();
     expect(node.engine.state.backlogs.ms).toBe(0);
   },

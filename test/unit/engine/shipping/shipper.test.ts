@@ -154,7 +154,7 @@ describe("when groups are shipped", () => {
       node.kill();
       const next = new TimedEngine(time, {}, node.directory);
       let held = 0;
-      time.store.fateOf = (verb, key): Fate =>
+      time.store.decideFate = (verb, key): Fate =>
         verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine";
       expect(await next.keys()).toHaveLength(2);
       while (held === 0) await time.pass(100);
@@ -177,7 +177,7 @@ describe("an outage of the store", () => {
     async () => {
       const { time, node } = setup({ unshippedMsMax: 20_000 });
       await node.put("k", "main", { durable: true });
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       const acknowledged: string[] = ["k"];
       let refused: unknown;
       for (let n = 0; refused === undefined && n < 200; n++) {
@@ -190,7 +190,7 @@ describe("an outage of the store", () => {
       expect(refused).toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
       expect(acknowledged.length).toBeGreaterThan(30);
       expect(await node.keys()).toEqual(acknowledged.toSorted());
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await node.sync();
       const { refs, txid } = time.manifest(node.uuid);
       for (const [at, ref] of refs.entries())
@@ -206,7 +206,7 @@ describe("an outage of the store", () => {
   test("F33: the bound of bytes sheds as well, and a durable write is never answered as done", async () => {
     const { time, node } = setup({ unshippedBytesMax: 1 * MiB });
     await node.put("k", "main", { durable: true });
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     const durable = node.putting("never", "main", { durable: true, deadlineMs: node.world.monotonicMs() + 5_000 });
     const outcome = durable.then(
       () => "done",
@@ -220,7 +220,7 @@ describe("an outage of the store", () => {
     }
     expect(refused).toMatchObject({ code: "overloaded" });
     expect(await time.of(outcome)).toBe("request_timeout");
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await node.sync();
     await node.put("after", "main", { durable: true });
     expect(time.store.violations).toEqual([]);
@@ -230,7 +230,7 @@ describe("an outage of the store", () => {
     const { time, node } = setup();
     await node.put("k", "main", { durable: true });
     let lost = 0;
-    time.store.fateOf = (verb, key): Fate =>
+    time.store.decideFate = (verb, key): Fate =>
       verb === "put" && key.includes("/seg/") && lost++ < 1 ? "answerLost" : "fine";
     await node.put("k2");
     await time.pass(5_000);
@@ -245,7 +245,7 @@ describe("an outage of the store", () => {
     await node.put("k", "main", { durable: true });
     const { seq } = time.manifest(node.uuid);
     let lost = 0;
-    time.store.fateOf = (verb, key): Fate =>
+    time.store.decideFate = (verb, key): Fate =>
       verb === "put" && key.includes("/head/") && lost++ < 1 ? "answerLost" : "fine";
     expect((await node.put("k2", "main", { durable: true })).durableTxid).toBe(2);
     expect(time.manifest(node.uuid).seq).toBe(seq + 1);
@@ -257,11 +257,11 @@ describe("the log", () => {
   test("is folded in only once it is shipped", async () => {
     const { time, node } = setup({ logCheckpointBytes: 256 * KiB, unshippedBytesMax: 64 * MiB });
     await node.put("k", "main", { durable: true });
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     for (let n = 0; n < 40; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(64 * KiB, n)));
     await time.pass(10_000);
     expect(logBytes(node)).toBeGreaterThan(2 * MiB);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await node.sync();
     expect(logBytes(node)).toBe(0);
     expect(await node.keys()).toHaveLength(41);
@@ -280,13 +280,13 @@ describe("the log", () => {
       expect(lengths.toSorted((a, b) => a - b)).toEqual(lengths);
       expect(lengths.at(-1)).toBe(lengths[50]);
       expect(lengths.at(-1)).toBeLessThan(2 * 256 * KiB);
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       for (let n = 0; n < 3; n++) await node.put(`late${n}`);
       expect(logBytes(node)).toBe(lengths.at(-1));
       const left = temporaryDirectory();
       cpSync(node.directory, left, { recursive: true });
       node.kill();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       const again = new TimedEngine(time, {}, left);
       expect(await again.keys()).toHaveLength(103);
       await again.sync();
@@ -338,7 +338,7 @@ describe("the log", () => {
     const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
     await node.put("k", "main", { durable: true });
     // The store is slower than the writers: without a hold there would always be something that is not shipped.
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(40) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(40) });
     let most = 0;
     const until = time.scheduler.nowMs + 6_000;
     const writers = Array.from({ length: 8 }, async (_, writer) => {
@@ -357,7 +357,7 @@ describe("the log", () => {
     const { time, node } = setup({ logCheckpointBytes: 64 * KiB, unshippedMsMax: 60_000 });
     await node.put("k", "main", { durable: true });
     let down = false;
-    time.store.fateOf = () => (down ? "refused" : { held: time.scheduler.sleep(300) });
+    time.store.decideFate = () => (down ? "refused" : { held: time.scheduler.sleep(300) });
     let done = 0;
     const until = time.scheduler.nowMs + 8_000;
     const writers = Array.from({ length: 4 }, async (_, writer) => {
@@ -381,7 +381,7 @@ describe("the log", () => {
     const { time, node } = setup({ logCheckpointBytes: 64 * KiB, unshippedMsMax: 60_000 });
     await node.put("k", "main", { durable: true });
     let hangs = false;
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(hangs ? 25_000 : 50) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(hangs ? 25_000 : 50) });
     let done = 0;
     const until = time.scheduler.nowMs + 15_000;
     const writers = Array.from({ length: 4 }, async (_, writer) => {
@@ -407,7 +407,7 @@ describe("the log", () => {
     async () => {
       const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
       await node.put("k", "main", { durable: true });
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       for (let n = 0; n < 20; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(16 * KiB, n)));
       const reader = new Connection(join(node.directory, "db", node.uuid, "main.db"), {
         readonly: true,
@@ -415,7 +415,7 @@ describe("the log", () => {
       });
       reader.run("BEGIN");
       reader.get("SELECT count(*) FROM __service_kv");
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await node.sync();
       reader.run("COMMIT");
       reader.close();

@@ -61,7 +61,7 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
-  database.vectors.drop();
+  database.vectors.evictAll();
   await database.vectors.idle();
   expect(readdirSync(scratch)).toEqual([]);
   database.close();
@@ -206,12 +206,12 @@ describe("a build", () => {
     for (const delayMs of [0, 1, 20, 100, 300]) {
       search(queries[0]!);
       await new Promise<void>((resolve) => void world.after(delayMs, resolve));
-      database.vectors.drop();
+      database.vectors.evictAll();
       await database.vectors.idle();
       expect(readdirSync(scratch)).toEqual([]);
       expect([database.vectors.bytes, pool.bytes]).toEqual([0, 0]);
     }
-    beforeBuild = () => database.vectors.drop();
+    beforeBuild = () => database.vectors.evictAll();
     search(queries[0]!);
     await database.vectors.idle();
     beforeBuild = () => {};

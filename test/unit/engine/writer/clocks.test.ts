@@ -11,7 +11,7 @@ const dayMs = 24 * hourMs;
 const yearMs = 365 * dayMs;
 const startMs = Date.UTC(2030, 0, 1);
 const trueMs = (time: VirtualTime): number => Math.floor(startMs + time.scheduler.nowMs);
-const poolOf = (node: TimedEngine): readonly string[] =>
+const listPool = (node: TimedEngine): readonly string[] =>
   node.time.store.keys(databasePrefix(node.uuid)).filter((key) => key.includes("/seg/") || key.includes("/hist/"));
 const shippedMs = limits.shipIntervalMs + 20;
 
@@ -139,9 +139,9 @@ describe("garbage", () => {
       await time.pass(70_000);
       expect(time.catalog(node.uuid).condemned.length).toBeGreaterThan(0);
       node.world.skewMs = 0;
-      const before = poolOf(node).length;
+      const before = listPool(node).length;
       await time.pass(10 * 60_000);
-      expect(poolOf(node).length).toBeLessThan(before);
+      expect(listPool(node).length).toBeLessThan(before);
       expect(time.catalog(node.uuid).condemned.filter(({ atMs }) => atMs > trueMs(time) + limits.clockSlackMs)).toEqual(
         [],
       );
@@ -167,7 +167,7 @@ describe("garbage", () => {
     await time.pass(100_000);
     expect(node.engine.state.collections).toBeGreaterThan(collections);
     node.world.skewMs = 0;
-    expect(poolOf(node)).toEqual(expect.arrayContaining(condemned));
+    expect(listPool(node)).toEqual(expect.arrayContaining(condemned));
   });
 
   test.each([8 * yearMs, -8 * yearMs])(
@@ -185,10 +185,10 @@ describe("garbage", () => {
         await time.pass(shippedMs);
       }
       // An object that is never published.
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+      time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
       await time.of(first.putting("lost", "main", {}, "x".repeat(300_000)));
       await time.pass(shippedMs);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       first.kill();
       const second = new TimedEngine(time, { nodeId: "b", gcGraceMs: 60_000, idleCloseMs: 1e12 });
       for (let n = 0; n < 12; n++) {
@@ -205,7 +205,7 @@ describe("garbage", () => {
       const manifest = time.manifest(second.uuid);
       const timelines = time.history(second.uuid).timelines.flatMap(({ refs }) => refs);
       const live = new Set([...manifest.refs, ...timelines].map(({ id }) => id));
-      expect(poolOf(second).filter((key) => key.includes("/seg/") && !live.has(key.split("/seg/")[1]!))).toEqual([]);
+      expect(listPool(second).filter((key) => key.includes("/seg/") && !live.has(key.split("/seg/")[1]!))).toEqual([]);
       const fresh = await second.again(true);
       expect(await fresh.keys()).toEqual(expect.arrayContaining(["a0", "a11", "b0", "b11", "c3"]));
     },
@@ -236,7 +236,7 @@ describe("what ends by a time", () => {
       );
       const [{ id }] = (value as never as { results: [{ id: string }] }).results;
       // An acknowledged write that only the disk has.
-      time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+      time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
       await node.put("unshipped", "x");
       node.world.skewMs = skewMs;
       for (let n = 0; n < 13; n++) {
@@ -245,7 +245,7 @@ describe("what ends by a time", () => {
         await node.branch({ act: "fork", name: "x" }).catch(() => {});
       }
       node.world.skewMs = 0;
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await time.pass(2_000);
       const { branches } = await node.branch({ act: "list" });
       expect(branches.map(({ name }: { name: string }) => name)).toEqual(["main", "x"]);

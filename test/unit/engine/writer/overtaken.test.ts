@@ -12,7 +12,7 @@ import {
   keysInStore,
   LeasedNode,
   leaseMs,
-  outcomeOf,
+  describeOutcome,
   pair,
   sharedTime,
 } from "../../../support/leased-node.ts";
@@ -28,17 +28,17 @@ describe("a writer that was overtaken", () => {
       const { time, a, b } = await pair();
       const resumed = Promise.withResolvers<void>();
       holdManifests(time, resumed.promise);
-      const durable = outcomeOf(a.putting("zombie", "main", { durable: true }, noise(200_000)));
+      const durable = describeOutcome(a.putting("zombie", "main", { durable: true }, noise(200_000)));
       await time.pass(50);
       expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await time.pass(60_000 - leaseMs);
       await b.hold(2);
       await b.put("of b", "main", { durable: true });
       resumed.resolve();
       expect(await time.of(durable)).toBe("unavailable");
       expect(await a.fenced()).toEqual([1]);
-      expect(await outcomeOf(a.put("more", "main", { durable: true }))).toBe("unheld");
+      expect(await describeOutcome(a.put("more", "main", { durable: true }))).toBe("unheld");
       expect(await b.keys()).toEqual(["first", "of b"]);
       expect(await keysInStore(time)).toEqual(["first", "of b"]);
       expect(time.store.violations).toEqual([]);
@@ -52,7 +52,7 @@ describe("a writer that was overtaken", () => {
       const disk = new HeldDisk();
       const { time, a, b } = await pair(disk);
       disk.hold();
-      const standard = outcomeOf(a.putting("zombie"));
+      const standard = describeOutcome(a.putting("zombie"));
       await time.pass(2 * leaseMs);
       await b.hold(2);
       await b.put("of b", "main", { durable: true });
@@ -90,7 +90,7 @@ describe("a writer that was overtaken", () => {
     expect(durableTxid).toBeGreaterThanOrEqual(txid);
     await b.hold(2);
     await b.put("of b", "main", { durable: true });
-    expect(await outcomeOf(a.put("after"))).toBe("unavailable");
+    expect(await describeOutcome(a.put("after"))).toBe("unavailable");
     expect(await keysInStore(time)).toEqual(["before", "first", "of b"]);
   });
 
@@ -120,9 +120,9 @@ describe("a writer that was overtaken", () => {
       await a.put("durable only");
       await b.hold(2);
       await b.put("of b");
-      expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
+      expect(await describeOutcome(a.put("zombie"))).toBe("unavailable");
       expect(await a.fenced()).toEqual([1]);
-      expect(await outcomeOf(a.put("zombie"))).toBe("unheld");
+      expect(await describeOutcome(a.put("zombie"))).toBe("unheld");
       await b.sync();
       expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
       expect(time.store.violations).toEqual([]);
@@ -132,26 +132,26 @@ describe("a writer that was overtaken", () => {
   test("F49: while its lease is not certain it takes a branch only from itself", async () => {
     const { time, a, b } = await pair();
     await a.branch({ act: "fork", name: "own" });
-    await a.letGo();
+    await a.releaseDatabase();
     await b.hold(2);
     await b.put("of b", "main", { durable: true });
-    await b.letGo();
+    await b.releaseDatabase();
     await a.hold(3, 10);
     await time.pass(20);
-    expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
+    expect(await describeOutcome(a.put("zombie"))).toBe("unavailable");
     expect(time.manifest(a.uuid).node).toBe("b");
-    expect(await outcomeOf(a.put("own", "own"))).toBe("done");
+    expect(await describeOutcome(a.put("own", "own"))).toBe("done");
     await a.renew();
-    expect(await outcomeOf(a.put("certain"))).toBe("done");
+    expect(await describeOutcome(a.put("certain"))).toBe("done");
   });
 
   test("a write that changes nothing is not answered from an old state", async () => {
     const { time, a, b } = await pair();
     await time.pass(leaseMs);
-    expect(await outcomeOf(a.time.of(a.removing("nothing")))).toBe("done");
+    expect(await describeOutcome(a.time.of(a.removing("nothing")))).toBe("done");
     await b.hold(2);
     await b.put("of b", "main", { durable: true });
-    expect(await time.of(outcomeOf(a.removing("of b")))).toBe("unavailable");
+    expect(await time.of(describeOutcome(a.removing("of b")))).toBe("unavailable");
     expect(await a.fenced()).toEqual([1]);
   });
 
@@ -160,7 +160,7 @@ describe("a writer that was overtaken", () => {
     await time.pass(leaseMs);
     await b.hold(2);
     await b.put("of b", "main", { durable: true });
-    expect(await time.of(outcomeOf(a.removing("of b", { durable: true })))).toBe("unavailable");
+    expect(await time.of(describeOutcome(a.removing("of b", { durable: true })))).toBe("unavailable");
   });
 
   test("F49: it cannot keep its successor away by moving its manifest faster than a file is opened", async () => {
@@ -168,14 +168,19 @@ describe("a writer that was overtaken", () => {
     const slowly = (): Promise<void> => time.scheduler.sleep(100);
     const b = new LeasedNode(time, "b", {}, undefined, { ...soundDisk, fdatasync: slowly, syncDirectory: slowly });
     await time.pass(leaseMs);
-    time.store.fateOf = () => ({ held: time.scheduler.sleep(2) });
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(2) });
     let writes = 0;
     const writing = (async () => {
-      for (; (await outcomeOf(a.putting(`zombie ${writes}`))) === "done"; writes++) await time.scheduler.sleep(10);
+      for (; (await describeOutcome(a.putting(`zombie ${writes}`))) === "done"; writes++)
+        await time.scheduler.sleep(10);
     })();
     await time.pass(500);
     await b.hold(2, 60_000);
-    for (let tries = 1; (await time.of(outcomeOf(b.putting("of b", "main", { durable: true })))) !== "done"; tries++)
+    for (
+      let tries = 1;
+      (await time.of(describeOutcome(b.putting("of b", "main", { durable: true })))) !== "done";
+      tries++
+    )
       expect(tries).toBeLessThan(5);
     await time.of(writing);
     expect(writes).toBeGreaterThan(20);
@@ -188,13 +193,13 @@ describe("a writer that was overtaken", () => {
     "distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is " + "whole",
     async () => {
       const { time, a, b } = await pair();
-      time.store.fateOf = () => "refused";
+      time.store.decideFate = () => "refused";
       await a.put("dirty");
       const copy = join(temporaryDirectory(), "copy");
       mkdirSync(copy);
       cpSync(a.directory, copy, { recursive: true });
       a.kill();
-      time.store.fateOf = () => "fine";
+      time.store.decideFate = () => "fine";
       await b.hold(2);
       await b.put("of b", "main", { durable: true });
       const manifests = time.store.count("put", "head");
@@ -248,7 +253,7 @@ describe("branches of a database that another node has taken, without its last h
     ["a deletion of what it does not know", { act: "delete", name: "new" }],
   ])("%s is refused, and has not happened", async (_what, act) => {
     const { time, a, b } = await taken();
-    expect(await outcomeOf(time.of(a.branching(act)))).toMatch(/^(?:unheld|unavailable)$/);
+    expect(await describeOutcome(time.of(a.branching(act)))).toMatch(/^(?:unheld|unavailable)$/);
     expect(time.catalog(a.uuid).branches.map(({ name }) => name)).toEqual(["main", "new"]);
     expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual([
       "main",
@@ -265,7 +270,7 @@ describe("branches of a database that another node has taken, without its last h
     ["a sync", (a) => a.client.sync(a.at("main"), a.soon())],
   ])("%s is another node's business", async (_what, ask) => {
     const { time, a } = await taken();
-    expect(await outcomeOf(time.of(ask(a)))).toMatch(/^(?:unheld|unavailable)$/);
+    expect(await describeOutcome(time.of(ask(a)))).toMatch(/^(?:unheld|unavailable)$/);
     expect(time.store.violations).toEqual([]);
   });
 
@@ -276,7 +281,7 @@ describe("branches of a database that another node has taken, without its last h
       const primary = (branch: string): Promise<unknown> =>
         a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
       expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
-      expect(await outcomeOf(time.of(primary("old")))).toBe("branch_not_found");
+      expect(await describeOutcome(time.of(primary("old")))).toBe("branch_not_found");
     },
   );
 
@@ -284,14 +289,14 @@ describe("branches of a database that another node has taken, without its last h
     const { time, a, b } = await pair();
     await a.branch({ act: "fork", name: "old" });
     const onItsWay = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key) =>
+    time.store.decideFate = (verb, key) =>
       verb === "put" && key.endsWith("/catalog") ? { held: onItsWay.promise } : "fine";
     const acts = [
-      outcomeOf(a.branching({ act: "fork", name: "mine" })),
-      outcomeOf(a.branching({ act: "delete", name: "old" })),
+      describeOutcome(a.branching({ act: "fork", name: "mine" })),
+      describeOutcome(a.branching({ act: "delete", name: "old" })),
     ];
     await time.pass(2 * leaseMs);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await b.hold(2, 1_000_000);
     onItsWay.resolve();
     expect(await time.of(Promise.all(acts))).toEqual(["unavailable", "unavailable"]);
@@ -314,7 +319,7 @@ describe("branches of a database that another node has taken, without its last h
       expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
       await a.branch({ act: "rewind", to: "c" });
       await time.of(a.client.sync(a.at("main"), a.soon()));
-      expect(await outcomeOf(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
+      expect(await describeOutcome(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
       await a.renew();
       await a.branch({ act: "fork", name: "mine" });
       expect(await a.keys("mine")).toEqual(["first"]);
@@ -332,7 +337,7 @@ describe("a node that nothing coordinates", () => {
     await b.put("of b", "dev", { durable: true });
     await b.branch({ act: "delete", name: "dev" });
     await b.branch({ act: "fork", name: "dev" });
-    expect(await outcomeOf(a.put("zombie", "dev"))).toBe("unavailable");
+    expect(await describeOutcome(a.put("zombie", "dev"))).toBe("unavailable");
     await a.put("of a", "dev", { durable: true });
     expect(await new TimedEngine(time, { nodeId: "looker" }).keys("dev")).toEqual(["of a", "on main"]);
     expect(time.store.violations).toEqual([]);
@@ -349,14 +354,14 @@ describe("a lease that is lost", () => {
       disk.hold();
       const begun = a.putting("begun");
       await time.pass(1);
-      const queued = outcomeOf(a.putting("queued"));
+      const queued = describeOutcome(a.putting("queued"));
       await time.pass(1);
       await a.lose();
       expect(await time.of(queued)).toBe("unheld");
       disk.release();
       const { txid, durableTxid } = await time.of(begun);
       expect(durableTxid).toBeGreaterThanOrEqual(txid);
-      expect(await outcomeOf(a.put("more"))).toBe("unheld");
+      expect(await describeOutcome(a.put("more"))).toBe("unheld");
       expect(await keysInStore(time)).toEqual(["begun", "first"]);
     },
   );
@@ -397,7 +402,7 @@ describe("a transaction id that a writer has never given", () => {
   test("is refused while the branch is its own, and another node's business when that has claimed it", async () => {
     const { time, a, b } = await pair();
     const reading = (minTxid: number): Promise<string> =>
-      time.of(outcomeOf(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
+      time.of(describeOutcome(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
     expect(await reading(200)).toBe("invalid_request");
     // Its lease was taken from it, and it has not heard of that.
     await b.hold(2);
@@ -423,7 +428,7 @@ describe("a primary read", () => {
     expect(time.store.count("get", "head")).toBe(gets + 1);
     await b.hold(2);
     await b.put("of b", "main", { durable: true });
-    expect(await time.of(outcomeOf(a.primaryKeys()))).toBe("unavailable");
+    expect(await time.of(describeOutcome(a.primaryKeys()))).toBe("unavailable");
     expect(await a.fenced()).toEqual([1]);
   });
 
@@ -432,10 +437,10 @@ describe("a primary read", () => {
     await a.put("unshipped");
     await a.renew(1);
     await time.pass(2);
-    time.store.fateOf = () => "refused";
+    time.store.decideFate = () => "refused";
     const read = a.primaryKeys();
     await time.pass(5_000);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     expect(await time.of(read)).toEqual(["first", "unshipped"]);
     expect(time.manifest(a.uuid).txid).toBe(2);
   });
@@ -448,7 +453,7 @@ describe("a primary read", () => {
     // The last writer's manifest, on its way all the while.
     await a.hold(1);
     await a.put("late", "main", { durable: true });
-    expect(await time.of(outcomeOf(b.primaryKeys()))).not.toBe("done");
+    expect(await time.of(describeOutcome(b.primaryKeys()))).not.toBe("done");
     expect(await time.of(b.primaryKeys())).toEqual(["first", "late"]);
   });
 

@@ -16,7 +16,7 @@ import {
   encodeAuditObject,
   firstLink,
 } from "../../../../src/format/audit/audit-object.ts";
-import { auditKey, auditKeyAt, dayOf, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
+import { auditKey, auditKeyAt, formatDay, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
 import { ulidTimeMs } from "../../../../src/format/core/ids.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { sampleAuditEvents } from "../../../support/format-samples.ts";
@@ -24,7 +24,7 @@ import { sampleAuditEvents } from "../../../support/format-samples.ts";
 const [first, second] = sampleAuditEvents as [AuditEvent, AuditEvent];
 
 /** `count` events of one node that follow from each other. */
-function chainOf(count: number, node: string): AuditEvent[] {
+function buildChain(count: number, node: string): AuditEvent[] {
   const world = realWorld();
   const events: AuditEvent[] = [];
   for (let n = 0, prev = firstLink; n < count; n++) {
@@ -134,7 +134,7 @@ describe("an audit object", () => {
     const parts = { namespace: "acme", day: "2023-11-14", firstId: first.id, node: first.node };
     const key = auditKey(parts);
     expect(parseAuditKey(key)).toEqual(parts);
-    expect(dayOf(auditTimeMs(first))).toBe(parts.day);
+    expect(formatDay(auditTimeMs(first))).toBe(parts.day);
     const atMs = auditTimeMs(first);
     expect(auditKeyAt("acme", atMs) < key && key < auditKeyAt("acme", atMs + 1)).toBe(true);
     for (const foreign of [
@@ -151,7 +151,7 @@ describe("a chain of events", () => {
   const [nodeA, nodeB] = ["01HF7YAT00000000000000000A", "01HF7YAT00000000000000000B"];
 
   test("that is whole has no broken link, also where nodes take turns and where its beginning has expired", () => {
-    const [a, b] = [chainOf(5, nodeA), chainOf(5, nodeB)];
+    const [a, b] = [buildChain(5, nodeA), buildChain(5, nodeB)];
     expect(brokenLinks(a.flatMap((event, n) => [event, b[n]!]))).toEqual([]);
     expect(brokenLinks(a.slice(2))).toEqual([]);
   });
@@ -162,7 +162,7 @@ describe("a chain of events", () => {
     ["put in", (events: AuditEvent[]) => events.toSpliced(2, 0, { ...events[1]!, id: events[2]!.id }), 2],
     ["moved", (events: AuditEvent[]) => [events[0]!, events[2]!, events[1]!, events[3]!, events[4]!], 2],
   ])("shows the event after one that was %s", (_, tamper, at) => {
-    const events = chainOf(5, nodeA);
+    const events = buildChain(5, nodeA);
     expect(brokenLinks(tamper(events)).map(({ id }) => id)).toContain(events[at]!.id);
   });
 });

@@ -11,9 +11,9 @@ import {
   isNamePart,
   parseDatabaseSpec,
   profileDatabaseName,
-  profileOfDatabaseName,
+  parseProfileDatabaseName,
 } from "../../../../src/format/core/names.ts";
-import { databaseNameOfClaimKey, nameClaimKey } from "../../../../src/format/keys/object-keys.ts";
+import { parseNameClaimKey, nameClaimKey } from "../../../../src/format/keys/object-keys.ts";
 
 describe("names", () => {
   test("auth-19: parts of a profile's name", () => {
@@ -41,9 +41,9 @@ describe("names", () => {
     fc.assert(
       fc.property(part, part, (namespace, profile) => {
         const name = profileDatabaseName(namespace, profile);
-        expect(profileOfDatabaseName(name)).toEqual({ namespace, profile });
+        expect(parseProfileDatabaseName(name)).toEqual({ namespace, profile });
         expect(isDatabaseName(name)).toBe(true);
-        expect(databaseNameOfClaimKey(nameClaimKey(name))).toBe(name);
+        expect(parseNameClaimKey(nameClaimKey(name))).toBe(name);
       }),
     );
   });

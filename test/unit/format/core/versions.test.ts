@@ -11,7 +11,7 @@ import { decodeManifest } from "../../../../src/format/history/manifest.ts";
 import { decodeHistory } from "../../../../src/format/history/history.ts";
 import { decodeNameClaim, encodeNameClaim } from "../../../../src/format/records/name-claim.ts";
 import { decodePolicy } from "../../../../src/format/records/policy.ts";
-import { hashOf } from "../../../../src/format/core/seal.ts";
+import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import { readSegmentIndexes } from "../../../../src/format/history/segment.ts";
 import {
   formats,
@@ -31,7 +31,7 @@ function resealed(bytes: Buffer, version: number): Uint8Array {
   const copy = Buffer.from(bytes);
   copy[4] = version;
   const checked = 9 + copy.readUInt32LE(5);
-  copy.set(hashOf(copy.subarray(0, checked)).subarray(0, 16), checked);
+  copy.set(computeSha256(copy.subarray(0, checked)).subarray(0, 16), checked);
   return copy;
 }
 
@@ -44,7 +44,7 @@ function renumbered(bytes: Uint8Array, version: number): Uint8Array {
   return Buffer.from(
     summed === undefined
       ? text
-      : `{"sum":"${Buffer.from(hashOf(Buffer.from(summed)))
+      : `{"sum":"${Buffer.from(computeSha256(Buffer.from(summed)))
           .toString("hex")
           .slice(0, 32)}",${summed}`,
   );

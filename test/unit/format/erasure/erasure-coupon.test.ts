@@ -11,7 +11,7 @@ import {
   targetFields,
   type ErasureTarget,
 } from "../../../../src/format/erasure/erasure-receipt.ts";
-import { hashOf } from "../../../../src/format/core/seal.ts";
+import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import {
   countingBytes,
   expectDamageRefused,
@@ -49,7 +49,7 @@ function resummed(bytes: Uint8Array, change: (record: Record<string, unknown>) =
   const { sum: _, ...record } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
   const text = JSON.stringify(change(record)).slice(1);
   return Buffer.from(
-    `{"sum":"${Buffer.from(hashOf(Buffer.from(text)))
+    `{"sum":"${Buffer.from(computeSha256(Buffer.from(text)))
       .toString("hex")
       .slice(0, 32)}",${text}`,
   );

@@ -35,7 +35,7 @@ test("a manifest comes back as it was", () => {
     refs: [],
     tail: [],
     history: undefined,
-    settledUlid: "",
+    garbageBelowUlid: "",
   };
   expect(decodeManifest(encodeManifest(first))).toEqual(first);
 });
@@ -98,7 +98,7 @@ test.each<[string, Partial<Manifest>]>([
   ["a short nonce", { nonce: new Uint8Array(15) }],
   ["a short hash", { prevHash: new Uint8Array(31) }],
   ["a foreign object in its timeline", { refs: [{ ...sampleRefs[0]!, id: "x" }] }],
-  ["a foreign settled mark", { settledUlid: "x" }],
+  ["a foreign settled mark", { garbageBelowUlid: "x" }],
   ["a foreign branch id", { branchId: "dev" }],
   ["too many pages", { pages: 2 ** 25 }],
   ["a negative time", { committedAtMs: -1 }],

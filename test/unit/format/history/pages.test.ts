@@ -13,7 +13,7 @@ const open = (path: string): Connection => new Connection(path, { readonly: fals
 const tables = ["keyed", "counted", "indexed"] as const;
 
 /** Everything that a database says about its rows. */
-function contentOf(path: string): unknown {
+function readContent(path: string): unknown {
   const connection = open(path);
   const rows = tables.map((table) => connection.all(`SELECT * FROM ${table} ORDER BY 1`));
   const found = connection.all("SELECT rowid FROM texts WHERE texts MATCH 'w3' ORDER BY rowid");
@@ -94,7 +94,7 @@ function canonical(file: Buffer): Buffer {
 }
 
 /** How many pages of a file have this type. */
-const pagesOfType = (file: Buffer, type: number): number =>
+const countPagesOfKind = (file: Buffer, type: number): number =>
   Array.from({ length: file.length / pageBytes }, (_, page) => file[page * pageBytes + (page === 0 ? 100 : 0)]!).filter(
     (one) => one === type,
   ).length;
@@ -105,12 +105,13 @@ describe("a database with every kind of page", () => {
     const [original, copy] = [join(directory, "a.db"), join(directory, "b.db")];
     const gone = churned(original, seed);
     const file = readFileSync(original);
-    for (const type of [0, 2, 5, 10, 13]) expect(pagesOfType(file, type), `pages of type ${type}`).toBeGreaterThan(0);
+    for (const type of [0, 2, 5, 10, 13])
+      expect(countPagesOfKind(file, type), `pages of type ${type}`).toBeGreaterThan(0);
     const clean = canonical(file);
     writeFileSync(copy, clean);
-    const content = contentOf(copy);
+    const content = readContent(copy);
     expect(content).toMatchObject({ integrity: [{ integrity_check: "ok" }] });
-    expect(content).toEqual(contentOf(original));
+    expect(content).toEqual(readContent(original));
     expect(gone.filter((token) => clean.includes(token))).toEqual([]);
     expect(Buffer.compare(canonical(clean), clean)).toBe(0);
   });

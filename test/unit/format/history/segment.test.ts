@@ -15,7 +15,7 @@ import {
 import { countingBytes, expectDamageRefused, sampleDelta, sampleImage } from "../../../support/format-samples.ts";
 import { seeded } from "../../../support/random.ts";
 
-const objectOf = async (...segments: Segment[]): Promise<Uint8Array> =>
+const encodeObject = async (...segments: Segment[]): Promise<Uint8Array> =>
   new Uint8Array(Buffer.concat(await Promise.all(segments.map((segment) => encodeSegment(segment, inlinePress)))));
 
 /** The segment with every image as a plain Uint8Array of its own, whatever it was a view of. */
@@ -58,7 +58,7 @@ const segment: fc.Arbitrary<Segment> = fc
 test("segments come back from an object of several, with both presses", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(segment, { minLength: 1, maxLength: 4 }), async (segments) => {
-      const object = await objectOf(...segments);
+      const object = await encodeObject(...segments);
       for (const press of [inlinePress, threadedPress])
         expect(plain(await decodeSegments(object, press))).toEqual(segments);
     }),
@@ -67,7 +67,7 @@ test("segments come back from an object of several, with both presses", async ()
 });
 
 test("the indexes say what the segments hold, and where", async () => {
-  const object = await objectOf(sampleDelta, sampleImage);
+  const object = await encodeObject(sampleDelta, sampleImage);
   const [delta, image, ...more] = readSegmentIndexes(object);
   expect(more).toEqual([]);
   expect(delta).toMatchObject({
@@ -107,7 +107,7 @@ function noisyGroup(txid: number, count: number, random: () => number): PageGrou
 test("images lie in frames of 256, also across groups, and each frame is read alone", async () => {
   const random = seeded(11);
   const groups = [noisyGroup(1, 100, random), noisyGroup(2, framePages, random), noisyGroup(3, 157, random)];
-  const object = await objectOf({ ...sampleDelta, groups });
+  const object = await encodeObject({ ...sampleDelta, groups });
   const [index] = readSegmentIndexes(object);
   expect(index!.frames.map(({ rawPages }) => rawPages)).toEqual([256, 256, 1]);
   const images = groups.flatMap((one) => one.images);
@@ -129,19 +129,19 @@ test("images lie in frames of 256, also across groups, and each frame is read al
 });
 
 test("a whole number of frames has no empty one behind it, and a segment without images has none", async () => {
-  const full = await objectOf({ ...sampleDelta, groups: [noisyGroup(1, framePages, seeded(12))] });
+  const full = await encodeObject({ ...sampleDelta, groups: [noisyGroup(1, framePages, seeded(12))] });
   expect(readSegmentIndexes(full)[0]!.frames).toHaveLength(1);
-  const empty = await objectOf({ ...sampleDelta, groups: [sampleDelta.groups[1]!] });
+  const empty = await encodeObject({ ...sampleDelta, groups: [sampleDelta.groups[1]!] });
   expect(readSegmentIndexes(empty)[0]!.frames).toEqual([]);
   expect(await decodeSegments(empty, inlinePress)).toEqual([{ ...sampleDelta, groups: [sampleDelta.groups[1]!] }]);
 });
 
 test("damage anywhere in a segment is refused as corrupt", async () => {
-  await expectDamageRefused(await objectOf(sampleDelta), (bytes) => decodeSegments(bytes, inlinePress));
+  await expectDamageRefused(await encodeObject(sampleDelta), (bytes) => decodeSegments(bytes, inlinePress));
 });
 
 test("damage in the index, or a cut, is refused without decompressing", async () => {
-  const object = await objectOf(sampleDelta);
+  const object = await encodeObject(sampleDelta);
   const [index] = readSegmentIndexes(object);
   const end = index!.frames[0]!.offset;
   for (let at = 0; at < end; at++)
@@ -154,23 +154,23 @@ test("damage in the index, or a cut, is refused without decompressing", async ()
 
 test("a small commit costs little beyond its compressed page", async () => {
   const one = { ...sampleDelta.groups[0]!, images: sampleDelta.groups[0]!.images.slice(0, 1) };
-  const object = await objectOf({ ...sampleDelta, groups: [one] });
+  const object = await encodeObject({ ...sampleDelta, groups: [one] });
   expect(readSegmentIndexes(object)[0]!.frames[0]!.offset).toBeLessThanOrEqual(110);
 });
 
 const bad = (change: Partial<Segment>): Segment => ({ ...sampleDelta, ...change });
 const [first, second, third] = sampleDelta.groups as [PageGroup, PageGroup, PageGroup];
-const pageOf = (page: number) => ({ page, bytes: new Uint8Array(pageBytes) });
+const buildPage = (page: number) => ({ page, bytes: new Uint8Array(pageBytes) });
 
 test.each<[string, Segment]>([
   ["no group", bad({ groups: [] })],
   ["two groups in an image", bad({ kind: "image" })],
   ["a gap between transaction ids", bad({ groups: [first, third] })],
-  ["page 0", bad({ groups: [{ ...second, images: [pageOf(0)] }] })],
-  ["falling page numbers", bad({ groups: [{ ...second, images: [pageOf(2), pageOf(1)] }] })],
-  ["a page twice", bad({ groups: [{ ...second, images: [pageOf(2), pageOf(2)] }] })],
-  ["a page beyond the database", bad({ groups: [{ ...second, images: [pageOf(8)] }] })],
-  ["the lock page", bad({ groups: [{ ...first, images: [pageOf(lockPage)] }] })],
+  ["page 0", bad({ groups: [{ ...second, images: [buildPage(0)] }] })],
+  ["falling page numbers", bad({ groups: [{ ...second, images: [buildPage(2), buildPage(1)] }] })],
+  ["a page twice", bad({ groups: [{ ...second, images: [buildPage(2), buildPage(2)] }] })],
+  ["a page beyond the database", bad({ groups: [{ ...second, images: [buildPage(8)] }] })],
+  ["the lock page", bad({ groups: [{ ...first, images: [buildPage(lockPage)] }] })],
   ["half a page", bad({ groups: [{ ...second, images: [{ page: 1, bytes: new Uint8Array(2048) }] }] })],
   ["a database of 2^25 pages", bad({ groups: [{ ...second, pages: 2 ** 25 }] })],
   ["a branch's name for its id", bad({ branchId: "dev" })],

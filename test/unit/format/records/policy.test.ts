@@ -20,7 +20,7 @@ import {
 } from "../../../../src/format/records/policy.ts";
 
 /** The document that says just this. */
-function documentOf(values: PolicyValues): Record<string, Record<string, unknown>> {
+function toDocument(values: PolicyValues): Record<string, Record<string, unknown>> {
   const document: Record<string, Record<string, unknown>> = {};
   for (const [path, value] of Object.entries(values)) {
     const [group, field] = path.split(".") as [string, string];
@@ -29,7 +29,7 @@ function documentOf(values: PolicyValues): Record<string, Record<string, unknown
   return document;
 }
 
-function refusalOf(document: unknown, level: PolicyLevel = "namespace"): string {
+function catchRefusal(document: unknown, level: PolicyLevel = "namespace"): string {
   try {
     parsePolicy(JSON.stringify(document), level);
   } catch (error) {
@@ -60,7 +60,7 @@ const paths = Object.keys(everything) as PolicyPath[];
 
 describe("a policy document", () => {
   test("may set every field, each down to its least value", () => {
-    const document = documentOf(everything);
+    const document = toDocument(everything);
     expect(parsePolicy(JSON.stringify(document), "namespace")).toEqual(document);
     expect(readPolicy(document, "namespace")).toEqual(everything);
   });
@@ -114,32 +114,36 @@ describe("a policy document", () => {
   ])("governance-03: %s refuses what it cannot be, by its path and with what is allowed", (path, values, message) => {
     const [group, field] = path.split(".") as [string, string];
     for (const value of values)
-      expect(refusalOf({ [group]: { [field]: value } }), JSON.stringify(value)).toBe(
+      expect(catchRefusal({ [group]: { [field]: value } }), JSON.stringify(value)).toBe(
         `the policy is not valid: ${message}`,
       );
   });
 
   test("governance-03: every wrong field is named at once", () => {
-    const message = refusalOf({ retention: { pitr_secs: 1 }, ai_egress: "deny", memory: { superseded_max_count: 0 } });
+    const message = catchRefusal({
+      retention: { pitr_secs: 1 },
+      ai_egress: "deny",
+      memory: { superseded_max_count: 0 },
+    });
     for (const path of ["retention.pitr_secs", "ai_egress must be an object", "memory.superseded_max_count"])
       expect(message).toContain(path);
   });
 
   test("is an object within its bounds", () => {
-    for (const other of [[], "x", 1, true]) expect(refusalOf(other)).toMatch(/must be an object, or null/);
-    expect(refusalOf({ note: "x".repeat(limits.policyBytesMax) })).toMatch(/at most \d+ bytes/);
+    for (const other of [[], "x", 1, true]) expect(catchRefusal(other)).toMatch(/must be an object, or null/);
+    expect(catchRefusal({ note: "x".repeat(limits.policyBytesMax) })).toMatch(/at most \d+ bytes/);
     const nested = (levels: number): unknown => (levels === 0 ? 1 : { deeper: nested(levels - 1) });
     expect(parsePolicy(JSON.stringify(nested(limits.policyDepthMax)), "namespace")).toBeDefined();
-    expect(refusalOf(nested(limits.policyDepthMax + 1))).toMatch(/nested deeper/);
+    expect(catchRefusal(nested(limits.policyDepthMax + 1))).toMatch(/nested deeper/);
     expect(() => parsePolicy('{"tenant":9007199254740993}', "namespace")).toThrow(/beyond 2\^53/);
     expect(() => parsePolicy('{"tenant":[1e400]}', "namespace")).toThrow(/beyond 2\^53/);
   });
 
   test("of a profile cannot set what concerns the whole namespace", () => {
     for (const path of paths) {
-      const document = documentOf({ [path]: everything[path] });
+      const document = toDocument({ [path]: everything[path] });
       if (path.startsWith("audit."))
-        expect(refusalOf(document, "profile")).toBe(
+        expect(catchRefusal(document, "profile")).toBe(
           `the policy is not valid: ${path} can be set for a whole namespace only`,
         );
       else expect(parsePolicy(JSON.stringify(document), "profile")).toEqual(document);
@@ -229,7 +233,7 @@ describe("a policy at rest", () => {
     revision: 3,
     updatedAtMs: 1_700_000_000_000,
     nonce: Uint8Array.from({ length: 16 }, (_, index) => index * 16),
-    document: { ...documentOf(first), region: { name: "eu", weights: [0.5, null] } },
+    document: { ...toDocument(first), region: { name: "eu", weights: [0.5, null] } },
   };
   const golden = new Uint8Array(readFileSync(join(import.meta.dirname, "../../../golden/policy-v1.json")));
 

@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => things.close());
 
 /** The steps of SQLite's plan for the find of this filter, as one text: taken from the statement that really ran. */
-function planOf(filter: PlainDoc, more: Parameters<DocsCollection["texts"]>[1] = {}): string {
+function explainPlan(filter: PlainDoc, more: Parameters<DocsCollection["texts"]>[1] = {}): string {
   const { connection } = things.database;
   const ran: string[] = [];
   const prepared = connection.prepared.bind(connection);
@@ -78,7 +78,7 @@ describe("docs-08: SQLite uses the index for", () => {
   ];
 
   test.each(cases)("%s", (_, filter, step, count) => {
-    const plan = planOf(filter);
+    const plan = explainPlan(filter);
     expect(plan).toContain(bySearch);
     expect(plan).toContain(step);
     expect(things.texts(filter)).toHaveLength(count);
@@ -91,22 +91,22 @@ describe("docs-08: SQLite uses the index for", () => {
       { n: { $not: { $gt: 1 } } },
       { $or: [{ n: 1 }, { other: 1 }] },
     ]) {
-      expect(planOf(filter)).not.toContain(bySearch);
+      expect(explainPlan(filter)).not.toContain(bySearch);
     }
   });
 
   test("no sort is needed for the order of insertion, nor for the order of _id", () => {
-    expect(planOf({ n: { $gt: 3 } })).not.toContain("ORDER BY");
-    expect(planOf({}, { sort: [{ path: "_id", direction: -1 }] })).toContain("SCAN d USING COVERING INDEX");
+    expect(explainPlan({ n: { $gt: 3 } })).not.toContain("ORDER BY");
+    expect(explainPlan({}, { sort: [{ path: "_id", direction: -1 }] })).toContain("SCAN d USING COVERING INDEX");
   });
 });
 
 test("once a document has two entries, both ends of a range may be met by different ones", () => {
   things.index("n");
   things.insert({ _id: "in", n: 5 }, { _id: "out", n: 9 });
-  expect(planOf({ n: { $gt: 4, $lt: 6 } })).toContain("(kind=? AND value>? AND value<?)");
+  expect(explainPlan({ n: { $gt: 4, $lt: 6 } })).toContain("(kind=? AND value>? AND value<?)");
   things.insert({ _id: "both", n: [1, 9] });
-  expect(planOf({ n: { $gt: 4, $lt: 6 } })).not.toContain("value>? AND value<?");
+  expect(explainPlan({ n: { $gt: 4, $lt: 6 } })).not.toContain("value>? AND value<?");
   expect(things.find("_id", { n: { $gt: 4, $lt: 6 } })).toEqual(["in", "both"]);
 });
 

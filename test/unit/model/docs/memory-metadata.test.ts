@@ -3,7 +3,7 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import {
   checkMemories,
-  forget,
+  deleteMemory,
   getMemory,
   ingest,
   sweepMemories,
@@ -37,8 +37,8 @@ function say(...drafts: readonly Draft[]): IngestResult[] {
     .results;
 }
 
-const idOf = (...drafts: readonly Draft[]): string => say(...drafts)[0]!.id;
-const metadataOf = (id: string): string | undefined => getMemory(database.view(), { id })!.metadata;
+const ingestOne = (...drafts: readonly Draft[]): string => say(...drafts)[0]!.id;
+const readMetadata = (id: string): string | undefined => getMemory(database.view(), { id })!.metadata;
 const vector = (...values: number[]): Float32Array => Float32Array.from(values);
 
 function ask(input: RecallInput) {
@@ -55,10 +55,10 @@ function rows(): { memory: number; id: string; metadata: string }[] {
 describe("metadata", () => {
   test("is given back digit by digit by get and recall, and not at all where there was none", () => {
     const metadata = '{"big":9007199254740993,"one":1.0,"deep":{"tags":["a","b"]},"__proto__":{"x":1}}';
-    const tagged = idOf({ summary: "a tagged heron", metadata });
-    const empty = idOf({ summary: "an empty heron", metadata: "{}" });
-    const bare = idOf({ summary: "a bare heron" });
-    expect([metadataOf(tagged), metadataOf(empty)]).toEqual([metadata, "{}"]);
+    const tagged = ingestOne({ summary: "a tagged heron", metadata });
+    const empty = ingestOne({ summary: "an empty heron", metadata: "{}" });
+    const bare = ingestOne({ summary: "a bare heron" });
+    expect([readMetadata(tagged), readMetadata(empty)]).toEqual([metadata, "{}"]);
     expect(getMemory(database.view(), { id: bare })).not.toHaveProperty("metadata");
     const found = new Map(ask({ query: "heron" }).map((memory) => [memory.id, memory]));
     expect([found.get(tagged)!.metadata, found.get(empty)!.metadata]).toEqual([metadata, "{}"]);
@@ -66,14 +66,14 @@ describe("metadata", () => {
   });
 
   test("its table is made by the first metadata and not before; reading a file without it finds everything", () => {
-    const id = idOf({ summary: "a bare heron" });
+    const id = ingestOne({ summary: "a bare heron" });
     expect(database.connection.hasTable("__service_memory_metadata")).toBe(false);
     expect([
       ask({ query: "heron", filter: "{}" }).length,
       ask({ query: "heron", filter: '{"a":{"$exists":false}}' }).length,
       ask({ query: "heron", filter: '{"a":1}' }).length,
     ]).toEqual([1, 1, 0]);
-    expect(database.write((tx) => forget(tx, { id }))).toEqual({ forgotten: true });
+    expect(database.write((tx) => deleteMemory(tx, { id }))).toEqual({ forgotten: true });
     expect(database.connection.hasTable("__service_memory_metadata")).toBe(false);
     say({ summary: "a tagged heron", metadata: '{"a":1}' });
     expect(rows()).toEqual([{ memory: 1, id: expect.stringMatching(/^mem_/), metadata: '{"a":1}' }]);
@@ -89,7 +89,7 @@ describe("metadata", () => {
       ]);
       expect(say({ summary: "a tagged heron" })).toEqual([{ ...first, status: "duplicate" }]);
       expect(say({ summary: "a bare heron", metadata: '{"a":3}' })).toEqual([{ ...bare, status: "duplicate" }]);
-      expect([metadataOf(first!.id), metadataOf(bare!.id)]).toEqual(['{"a":1}', undefined]);
+      expect([readMetadata(first!.id), readMetadata(bare!.id)]).toEqual(['{"a":1}', undefined]);
       expect(ask({ query: "heron", source: "other" }).map(({ id }) => id)).toEqual([first!.id]);
     },
   );
@@ -116,7 +116,7 @@ describe("metadata", () => {
     const deepest = `${'{"a":'.repeat(64)}1${"}".repeat(64)}`;
     expect(
       say({ summary: "large", metadata: largest }, { summary: "deep", metadata: deepest }).map(({ id }) =>
-        metadataOf(id),
+        readMetadata(id),
       ),
     ).toEqual([largest, deepest]);
   });
@@ -125,14 +125,14 @@ describe("metadata", () => {
 describe("goes with its memory", () => {
   test("forgotten, expired, erased by id, topic and session; a superseded one keeps its own", () => {
     const metadata = '{"secret":"zyxwvut"}';
-    const forgotten = idOf({ summary: "forgotten", metadata });
+    const forgotten = ingestOne({ summary: "forgotten", metadata });
     const [old] = say({ summary: "old", type: "fact", topicKey: "t", metadata });
     const [fresh] = say({ summary: "fresh", type: "fact", topicKey: "t", metadata: "{}" });
     say({ summary: "expires", type: "task", ttlSecs: 1, metadata }, { summary: "said in s", sessionId: "s", metadata });
-    const byId = idOf({ summary: "erased", metadata });
-    expect([metadataOf(old!.id), metadataOf(fresh!.id), rows().length]).toEqual([metadata, "{}", 6]);
+    const byId = ingestOne({ summary: "erased", metadata });
+    expect([readMetadata(old!.id), readMetadata(fresh!.id), rows().length]).toEqual([metadata, "{}", 6]);
 
-    database.write((tx) => forget(tx, { id: forgotten }));
+    database.write((tx) => deleteMemory(tx, { id: forgotten }));
     expect(rows()).toHaveLength(5);
     database.nowMs += 1_000;
     database.write((tx) => sweepMemories(tx, { rowsMax: 10 }));
@@ -152,9 +152,9 @@ describe("goes with its memory", () => {
     const task = { summary: "water the plants", type: "task", ttlSecs: 1, metadata: '{"a":1}' };
     say(task);
     database.nowMs += 1_000;
-    expect(metadataOf(idOf({ ...task, metadata: '{"a":2}' }))).toBe('{"a":2}');
+    expect(readMetadata(ingestOne({ ...task, metadata: '{"a":2}' }))).toBe('{"a":2}');
     database.nowMs += 1_000;
-    expect(getMemory(database.view(), { id: idOf({ summary: task.summary, type: "task" }) })).not.toHaveProperty(
+    expect(getMemory(database.view(), { id: ingestOne({ summary: task.summary, type: "task" }) })).not.toHaveProperty(
       "metadata",
     );
     expect(rows()).toEqual([]);
@@ -217,7 +217,7 @@ describe("filters", () => {
       metadata: '{"team":"crowd"}',
     }));
     for (let at = 0; at < crowd.length; at += 1_000) say(...crowd.slice(at, at + 1_000));
-    const id = idOf({
+    const id = ingestOne({
       summary: "some day deploy it all and then write a long report about how it went",
       embedding: vector(0.5, 1),
       metadata: '{"team":"quiet"}',
@@ -252,7 +252,7 @@ describe("filters", () => {
   });
 
   test("may be as wide as for documents, in every channel at once", () => {
-    const id = idOf({
+    const id = ingestOne({
       summary: "heron",
       type: "fact",
       topicKey: "t",

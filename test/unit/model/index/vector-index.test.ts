@@ -57,7 +57,7 @@ describe("matrix", () => {
             [...living.values()].flatMap((mark) => [mark, mark]).toSorted(),
           );
           expect(matrix.rows.subarray(2 * matrix.count).every((value) => value === 0)).toBe(true);
-          for (const [owner, mark] of living) expect(matrix.rows[matrix.rowOf(owner)! * 2]).toBe(mark);
+          for (const [owner, mark] of living) expect(matrix.rows[matrix.findRow(owner)! * 2]).toBe(mark);
         },
       ),
     );
@@ -230,7 +230,7 @@ describe("cache", () => {
     const space = filled(database, "m", vectors);
     search(space, vectors[0]!);
     database.connection.exec("DELETE FROM __service_vector WHERE owner = 1");
-    database.vectors.drop();
+    database.vectors.evictAll();
     expect([database.vectors.bytes, pool.bytes]).toEqual([0, 0]);
     expect(search(space, vectors[0]!)).toEqual(
       oracleNearest(new Map([...byOwner(vectors)].filter(([owner]) => owner !== 1)), vectors[0]!, 3),

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { ingest, forget, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, deleteMemory, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
@@ -131,7 +131,7 @@ describe("finding", () => {
           const summary = `${text} mark`;
           const id = say(summary);
           const found = recall(database.view(), { query: summary, k: 1000 }).memories.map((memory) => memory.id);
-          database.write((tx) => forget(tx, { id }));
+          database.write((tx) => deleteMemory(tx, { id }));
           expect(found).toContain(id);
         },
       ),
@@ -213,7 +213,7 @@ describe("the index", () => {
   test("is written in the order of the commands of a group, also when a row number comes back", () => {
     const outcomes = database.group<unknown>(
       (tx) => ingest(tx, { memories: [{ type: "event", summary: "first sparrow", content: "null" }] }).results[0]!.id,
-      (tx) => forget(tx, { id: tx.connection.get<{ id: string }>("SELECT id FROM __service_memory")!.id }),
+      (tx) => deleteMemory(tx, { id: tx.connection.get<{ id: string }>("SELECT id FROM __service_memory")!.id }),
       (tx) => ingest(tx, { memories: [{ type: "event", summary: "second falcon", content: "null" }] }).results[0]!.id,
       () => {
         throw new Error("fails alone");
@@ -227,7 +227,7 @@ describe("the index", () => {
 
   test("keeps no word of what was forgotten in its pages", () => {
     const ids = Array.from({ length: 200 }, (_, at) => say(`common words here and the token secretword${at}x`));
-    for (const id of ids.slice(0, 100)) database.write((tx) => forget(tx, { id }));
+    for (const id of ids.slice(0, 100)) database.write((tx) => deleteMemory(tx, { id }));
     database.connection.exec("INSERT INTO __service_memory_text (__service_memory_text) VALUES ('integrity-check')");
     const terms = database.connection
       .all<{ block: Uint8Array }>("SELECT block FROM __service_memory_text_data")

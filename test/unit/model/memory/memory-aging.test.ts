@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { ageMemories, type AgingPosition } from "../../../../src/model/memory/memory-aging.ts";
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
-import { forget, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
@@ -63,7 +63,7 @@ describe("superseded_max_count", () => {
       { summary: "v2", topicKey: "plan" },
       { summary: "v3", topicKey: "plan" },
     );
-    database.write((tx) => forget(tx, { id: active! }));
+    database.write((tx) => deleteMemory(tx, { id: active! }));
     age({ supersededMaxCount: 2 });
     expect(left()).toEqual(["v1", "v2"]);
     age({ supersededMaxCount: 1 });
@@ -150,7 +150,7 @@ describe("governance-14: event_max_age and superseded_max_age", () => {
     database.nowMs += 2 * minute;
     age({ eventMaxAgeMs: minute });
     expect(position.event).toBeDefined();
-    database.write((tx) => forget(tx, { id: last! }));
+    database.write((tx) => deleteMemory(tx, { id: last! }));
     take({ summary: "event", type: "event" });
     database.nowMs += 2 * minute;
     age({ eventMaxAgeMs: minute });
@@ -206,7 +206,7 @@ test("governance-08 and governance-14: a random history keeps what the rules say
       model.push({ id: id!, type, createdAtMs: nowMs, ...(topicKey === undefined ? {} : { topicKey }) });
     } else if (draw < 0.8 && model.length > 0) {
       const gone = random() < 0.5 ? model.at(-1)! : model[Math.floor(random() * model.length)]!;
-      database.write((tx) => forget(tx, { id: gone.id }));
+      database.write((tx) => deleteMemory(tx, { id: gone.id }));
       model = model.filter((kept) => kept !== gone);
     } else {
       // A file that is opened anew starts from the beginning.

@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import {
-  checkForget,
+  checkDeletion,
   checkList,
-  forgetMemories,
+  deleteMemories,
   listMemories,
   type ListInput,
 } from "../../../../src/model/memory/memory-list.ts";
-import { forget, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { refusal } from "../../../support/docs-collection.ts";
@@ -40,8 +40,8 @@ function page(input: ListInput = {}) {
 const summaries = (input: ListInput = {}): string[] => page(input).memories.map(({ summary }) => summary);
 
 function forgetAll(input: ListInput) {
-  checkForget(input);
-  return database.write((tx) => forgetMemories(tx, input));
+  checkDeletion(input);
+  return database.write((tx) => deleteMemories(tx, input));
 }
 
 /** All pages one after the other; `between` happens after each. */
@@ -114,7 +114,7 @@ describe("order and pages", () => {
                 // Often the newest: then its row number is given again.
                 const id = at % 2 === 0 ? later.findLast((one) => !gone.has(one)) : later[at % later.length];
                 if (id === undefined) return;
-                fresh.write((tx) => forget(tx, { id }));
+                fresh.write((tx) => deleteMemory(tx, { id }));
                 gone.add(id);
               });
               expect(found).toEqual(inOrder(later).filter((id) => found.includes(id)));
@@ -133,7 +133,7 @@ describe("order and pages", () => {
   test("an oldest-first listing goes on with the memory that was given the number of its last one", () => {
     const ids = many(3);
     const { nextCursor } = page({ order: "asc", limit: 2 });
-    for (const id of ids.slice(1)) database.write((tx) => forget(tx, { id }));
+    for (const id of ids.slice(1)) database.write((tx) => deleteMemory(tx, { id }));
     const [later] = say({ summary: "later" });
     expect(page({ order: "asc", cursor: nextCursor! }).memories.map(({ id }) => id)).toEqual([later]);
   });
@@ -242,7 +242,7 @@ describe("conditions", () => {
 });
 
 describe("what is refused", () => {
-  const cursorOf = (text: string): string => Buffer.from(text).toString("base64url");
+  const encodeCursor = (text: string): string => Buffer.from(text).toString("base64url");
   const bad = "cursor must be the next_cursor of an earlier page in the same order";
 
   test.each<[ListInput, string]>([
@@ -258,15 +258,15 @@ describe("what is refused", () => {
     [{ filter: "" }, "filter must be valid JSON"],
     [{ cursor: "" }, bad],
     [{ cursor: "!!!" }, bad],
-    [{ cursor: cursorOf("a5 mem_x") }, bad],
-    [{ cursor: cursorOf("d5") }, bad],
-    [{ cursor: cursorOf("d05 mem_x") }, bad],
-    [{ cursor: cursorOf("d-5 mem_x") }, bad],
-    [{ cursor: cursorOf("d9999999999999999 mem_x") }, bad],
-    [{ cursor: `${cursorOf("d5 mem_x")}=` }, bad],
+    [{ cursor: encodeCursor("a5 mem_x") }, bad],
+    [{ cursor: encodeCursor("d5") }, bad],
+    [{ cursor: encodeCursor("d05 mem_x") }, bad],
+    [{ cursor: encodeCursor("d-5 mem_x") }, bad],
+    [{ cursor: encodeCursor("d9999999999999999 mem_x") }, bad],
+    [{ cursor: `${encodeCursor("d5 mem_x")}=` }, bad],
   ])("%j", (input, message) => {
     expect(refusal(() => checkList(input))).toContain(`invalid_request: ${message}`);
-    expect(refusal(() => checkForget({ filter: "{}", ...input }))).toContain(`invalid_request: ${message}`);
+    expect(refusal(() => checkDeletion({ filter: "{}", ...input }))).toContain(`invalid_request: ${message}`);
   });
 });
 
@@ -305,7 +305,7 @@ describe("forgetting many", () => {
   test("an empty filter is a condition and holds of all; none at all is refused, whatever else is said", () => {
     many(3);
     for (const input of [{}, { limit: 5 }, { includeSuperseded: true }])
-      expect(refusal(() => checkForget(input))).toContain("invalid_request: give at least one of types, topic_key,");
+      expect(refusal(() => checkDeletion(input))).toContain("invalid_request: give at least one of types, topic_key,");
     expect(forgetAll({ filter: "{}" }).ids).toHaveLength(3);
   });
 });

@@ -1,7 +1,7 @@
 /** What policy lets go of is invisible to every command at once, whether or not a sweep has come by. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { forget, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
-import { forgetMemories, listMemories } from "../../../../src/model/memory/memory-list.ts";
+import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { deleteMemories, listMemories } from "../../../../src/model/memory/memory-list.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
@@ -66,8 +66,8 @@ describe("what policy lets go of", () => {
     const [old] = store({ summary: "said event", type: "event" });
     database.nowMs += 2 * minute;
     const retained = (tx: Tx): Tx => ({ ...tx, retention: { eventMaxAgeMs: minute } });
-    expect(database.write((tx) => forget(retained(tx), { id: old! }))).toEqual({ forgotten: false });
-    expect(database.write((tx) => forgetMemories(retained(tx), { types: ["event"] })).ids).toEqual([]);
+    expect(database.write((tx) => deleteMemory(retained(tx), { id: old! }))).toEqual({ forgotten: false });
+    expect(database.write((tx) => deleteMemories(retained(tx), { types: ["event"] })).ids).toEqual([]);
     const again = database.write((tx) =>
       ingest(retained(tx), { memories: [{ type: "event", summary: "said event", content: "{}" }] }),
     ).results[0]!;

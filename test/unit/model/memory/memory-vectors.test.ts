@@ -2,9 +2,14 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { fillIn, memoryText, spaceStates, turnText, unembedded } from "../../../../src/model/embedding.ts";
-import { forget, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
-import { embeddedSpace, makerOf, retire, type Maker } from "../../../../src/model/memory/memory-vectors.ts";
+import {
+  embeddedSpace,
+  findMaker,
+  removeOutdatedSpaces,
+  type Maker,
+} from "../../../../src/model/memory/memory-vectors.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
@@ -45,7 +50,7 @@ test("an embedder's first vector makes the space its own, with its floor; a call
     turn: { exists: false, embeddedBy: undefined },
   });
   expect(take({ summary: "one", embedding: vector(1, 0), embeddedBy: a })[0]!.embedding).toBe("stored");
-  expect(makerOf(db.view(), embeddedSpace(db.view(), "memory")!)).toEqual(a);
+  expect(findMaker(db.view(), embeddedSpace(db.view(), "memory")!)).toEqual(a);
   db.write((tx) => appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0, 0) }));
   expect(spaceStates(db.view())).toEqual({
     memory: { exists: true, embeddedBy: a.name },
@@ -146,7 +151,7 @@ test("filling in gives vectors to what is still there without one, and changes n
   const { items } = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
   expect(items.map(({ text }) => text)).toEqual(["one", "two"]);
   const [id] = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary = 'two'");
-  db.write((tx) => forget(tx, id!));
+  db.write((tx) => deleteMemory(tx, id!));
   const fillings = [
     ...items.map((item) => ({ ...item, embedding: vector(1, 0) })),
     { row: 3, createdAt: db.nowMs, embedding: vector(1, 0) },
@@ -170,7 +175,7 @@ test(
         appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0), embeddedBy: a }),
       );
     const step = (kind: "memory" | "turn", embeddedBy: string) =>
-      db.write((tx) => retire(tx, { kind, embeddedBy, rowsMax: 4 })).more;
+      db.write((tx) => removeOutdatedSpaces(tx, { kind, embeddedBy, rowsMax: 4 })).more;
     expect(step("memory", a.name), "its own space is not given up").toBe(false);
     expect(step("memory", b.name)).toBe(true);
     expect(step("turn", b.name)).toBe(true);
@@ -180,7 +185,7 @@ test(
       "of another dimension too",
     ).toBe("stored");
     const gone = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary IN ('m8', 'm9')");
-    for (const id of gone) db.write((tx) => forget(tx, id));
+    for (const id of gone) db.write((tx) => deleteMemory(tx, id));
     db.write((tx) => endSession(tx, { sessionId: "s", turns: true }));
     expect(strays()).toBe(0);
     while (step("memory", b.name) || step("turn", b.name));

@@ -4,7 +4,7 @@ import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import {
   checkMemories,
-  forget,
+  deleteMemory,
   getMemory,
   ingest,
   sweepMemories,
@@ -214,7 +214,7 @@ describe("vectors", () => {
 });
 
 describe("tasks", () => {
-  const ttlOf = (id: string): number => {
+  const computeTtl = (id: string): number => {
     const memory = get(id)!;
     return (memory.expiresAt! - memory.createdAt) / 1000;
   };
@@ -224,7 +224,7 @@ describe("tasks", () => {
       { type: "task", summary: "a" },
       { type: "task", summary: "b", ttlSecs: 120 },
     ]);
-    expect(plain.map(({ id }) => ttlOf(id))).toEqual([86_400, 120]);
+    expect(plain.map(({ id }) => computeTtl(id))).toEqual([86_400, 120]);
     const capped = ingestAll(
       [
         { type: "task", summary: "c" },
@@ -233,7 +233,7 @@ describe("tasks", () => {
       ],
       600,
     );
-    expect(capped.map(({ id }) => ttlOf(id))).toEqual([600, 600, 120]);
+    expect(capped.map(({ id }) => computeTtl(id))).toEqual([600, 600, 120]);
   });
 
   test("memory-14: what has expired is invisible at that instant, to recall, get and forget, without any sweep", () => {
@@ -242,7 +242,7 @@ describe("tasks", () => {
     expect([recalled({ query: "plants" }), get(id)?.id]).toEqual([[id], id]);
     database.nowMs += 1;
     expect([recalled({ query: "plants" }), get(id)]).toEqual([[], undefined]);
-    expect(database.write((tx) => forget(tx, { id }))).toEqual({ forgotten: false });
+    expect(database.write((tx) => deleteMemory(tx, { id }))).toEqual({ forgotten: false });
   });
 
   test("an expired task never shadows the same one said again, not even within one batch", () => {
@@ -274,7 +274,7 @@ describe("tasks", () => {
 describe("forget", () => {
   test("memory-16: what is forgotten is gone from everything, and a second time there is nothing", () => {
     const { id } = ingestOne({ embedding: Float32Array.of(1, 0), source: "a" });
-    const forgetIt = () => database.write((tx) => forget(tx, { id }));
+    const forgetIt = () => database.write((tx) => deleteMemory(tx, { id }));
     expect(forgetIt()).toEqual({ forgotten: true });
     expect([recalled({ query: "dark", embedding: Float32Array.of(1, 0) }), get(id)]).toEqual([[], undefined]);
     expect(
@@ -287,7 +287,7 @@ describe("forget", () => {
   test("forgetting a superseder leaves what it superseded superseded", () => {
     const old = ingestOne({ topicKey: "ui", summary: "dark" });
     const next = ingestOne({ topicKey: "ui", summary: "light" });
-    database.write((tx) => forget(tx, { id: next.id }));
+    database.write((tx) => deleteMemory(tx, { id: next.id }));
     expect(get(old.id)).toMatchObject({ supersededBy: next.id });
     expect(recalled({ topicKey: "ui" })).toEqual([]);
     expect(ingestOne({ topicKey: "ui", summary: "dark" })).toMatchObject({ status: "created", superseded: [] });

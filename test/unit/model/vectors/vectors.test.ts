@@ -138,7 +138,7 @@ describe("nearest equals brute force after any history of commits and rollbacks"
             winding.write((tx) => applyIn(tx, puts.toReversed()));
             const hits = nearest(direct.view(), space, query, 7);
             expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
-            winding.vectors.drop();
+            winding.vectors.evictAll();
             expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
           } finally {
             direct.close();

@@ -9,7 +9,7 @@ import { Command } from "commander";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { Receipts } from "../../../../src/control/access/receipts.ts";
-import { signingKeyOf, type SigningKey } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey, type SigningKey } from "../../../../src/control/access/signing-key.ts";
 import {
   receiptPayload,
   type ErasureReceipt,
@@ -73,7 +73,7 @@ async function signed(payload: ReceiptPayload = sampleReceiptPayload): Promise<S
     writeFileSync(path, typeof value === "string" ? value : JSON.stringify(value));
     return path;
   };
-  const [key, other] = await Promise.all([0, 1].map(() => signingKeyOf(generateKeyPairSync("ed25519").privateKey)));
+  const [key, other] = await Promise.all([0, 1].map(() => buildSigningKey(generateKeyPairSync("ed25519").privateKey)));
   const receipt = new Receipts(key!).sign(payload);
   return {
     key: key!,

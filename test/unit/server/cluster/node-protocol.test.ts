@@ -21,7 +21,7 @@ import { codecsOn, commonCodec, greetingOf, ownCodecs } from "../../../../src/se
 import { decodeValue } from "../../../../src/server/cluster/value-decoder.ts";
 import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
-import { callOf, openLinks, openPeer, openScripted, sayTo } from "../../../support/peer-node.ts";
+import { buildCall, openLinks, openPeer, openScripted, sayTo } from "../../../support/peer-node.ts";
 
 const here = process.versions.v8.split(".", 1)[0]!;
 const clones = `1/${here}`;
@@ -123,7 +123,7 @@ describe("two nodes of this build", () => {
     });
     const { links, log } = openLinks({ codecs: callers });
     const answers = await Promise.all(
-      callSamples.map(({ call }, minTxid) => links.forward(between, callOf({ call, minTxid }))),
+      callSamples.map(({ call }, minTxid) => links.forward(between, buildCall({ call, minTxid }))),
     );
     expect(answers.map(({ value }) => value)).toEqual(callSamples.map(({ value }) => value));
     expect(said.map(({ protocol }) => protocol).filter((protocol) => protocol !== "")).toEqual([
@@ -142,7 +142,7 @@ describe("two nodes of this build", () => {
 describe("a caller of an older build", () => {
   test("on the same V8 is answered in its own protocol", async () => {
     const peer = await openPeer(({ minTxid }) => answered(callSamples[minTxid]!.value));
-    const calls = callSamples.map(({ call }, at) => messageOfCall(at + 1, callOf({ call, minTxid: at }), legacy));
+    const calls = callSamples.map(({ call }, at) => messageOfCall(at + 1, buildCall({ call, minTxid: at }), legacy));
     const { protocol, answers, error } = await saidBy(sayTo(peer.address, oldCaller(clones, ...calls)));
     expect([protocol, error]).toEqual([clones, undefined]);
     expect(peer.served.map(({ call }) => call)).toEqual(callSamples.map(({ call }) => call));
@@ -183,7 +183,7 @@ describe("a receiver of an older build", () => {
     const put = (bytes: number): Promise<Answer> =>
       links.forward(
         address,
-        callOf({
+        buildCall({
           call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value: new Uint8Array(bytes) } },
         }),
       );
@@ -202,8 +202,8 @@ describe("a receiver of an older build", () => {
       yield* oldReceiver(clones, requests, heard);
     });
     const { links } = openLinks();
-    const late = links.forward(address, callOf({ budgetMs: 100 }));
-    const kept = links.forward(address, callOf());
+    const late = links.forward(address, buildCall({ budgetMs: 100 }));
+    const kept = links.forward(address, buildCall());
     await expect(late).rejects.toMatchObject({ code: "request_timeout" });
     greet.resolve();
     expect((await kept).value).toBe(3);
@@ -222,7 +222,7 @@ describe("a receiver of an older build", () => {
       [tooNew, `this node speaks 2 and ${clones}, and the other 3`],
     ] as const) {
       const { links, log } = openLinks({ world: hastyWorld(5) });
-      await expect(links.forward(address, callOf())).rejects.toMatchObject({
+      await expect(links.forward(address, buildCall())).rejects.toMatchObject({
         code: "unavailable",
         message: expect.stringContaining(why),
       });
@@ -251,11 +251,11 @@ describe("a receiver of an older build", () => {
       }
     });
     const { links } = openLinks();
-    expect((await links.forward(address, callOf())).value).toBe(3);
+    expect((await links.forward(address, buildCall())).value).toBe(3);
     await expect
       .poll(
         () =>
-          links.forward(address, callOf()).then(
+          links.forward(address, buildCall()).then(
             ({ value }) => value,
             () => undefined,
           ),
@@ -263,7 +263,7 @@ describe("a receiver of an older build", () => {
       )
       .toBe("new");
     expect(newest.decode(heard.flatMap(({ calls }) => calls).at(-1)!.payload)).toEqual(
-      (callOf().call as { readonly input: unknown }).input,
+      (buildCall().call as { readonly input: unknown }).input,
     );
   });
 });

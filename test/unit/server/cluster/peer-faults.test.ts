@@ -21,7 +21,7 @@ import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { LinkProxy } from "../../../support/link-proxy.ts";
 import {
-  callOf,
+  buildCall,
   clusterKey,
   codec,
   greeting,
@@ -75,7 +75,7 @@ const kinds: readonly (readonly [ForwardedCall["call"], boolean])[] = [
   [{ kind: "sync" }, true],
   [{ kind: "branch", act: { act: "list" } }, true],
   [{ kind: "branch", act: { act: "checkpoints" } }, true],
-  [callOf().call, false],
+  [buildCall().call, false],
   [{ kind: "sql-write", batch: { statements: [], atomic: true, mayWrite: true } }, false],
   [{ kind: "branch", act: { act: "fork", name: "b" } }, false],
   [{ kind: "branch", act: { act: "rewind", to: "1" } }, false],
@@ -84,9 +84,9 @@ const kinds: readonly (readonly [ForwardedCall["call"], boolean])[] = [
 
 /** Has a call of every kind under way, does the deed, and looks how each ends. */
 async function expectLoss(links: PeerLinks, peer: PeerNode, address: string, deed: () => void): Promise<void> {
-  await links.forward(address, callOf({ minTxid: 1 }));
+  await links.forward(address, buildCall({ minTxid: 1 }));
   const before = peer.served.length;
-  const calls = kinds.map(([call]) => links.forward(address, callOf({ call })));
+  const calls = kinds.map(([call]) => links.forward(address, buildCall({ call })));
   const settled = Promise.allSettled(calls);
   await expect.poll(() => peer.served.length).toBe(before + kinds.length);
   deed();
@@ -112,7 +112,7 @@ describe("the cluster key", () => {
     const peer = await openPeer(() => answered(1));
     const { links, log } = openLinks({ key: "another-key" });
     for (let round = 0; round < 3; round++) {
-      const refused = links.forward(peer.address, callOf());
+      const refused = links.forward(peer.address, buildCall());
       await expect(refused).rejects.toMatchObject({
         name: "ServiceError",
         code: "unavailable",
@@ -155,7 +155,7 @@ describe("the cluster key", () => {
 describe("nodes of different builds", () => {
   test("a caller of another protocol is refused, and so is one that begins with a call", async () => {
     const peer = await openPeer(() => answered(1));
-    for (const first of [{ protocol: "0/1" }, { calls: [messageOfCall(1, callOf(), codec)] }, {}]) {
+    for (const first of [{ protocol: "0/1" }, { calls: [messageOfCall(1, buildCall(), codec)] }, {}]) {
       const { said, error } = await saidBy(sayTo(peer.address, foreverAfter(create(ExchangeRequestSchema, first))));
       expect([said, error?.code, error?.message]).toEqual([
         [],
@@ -174,7 +174,7 @@ describe("nodes of different builds", () => {
       for await (const message of requests) calls += message.calls.length;
     });
     const { links, log } = openLinks();
-    await expect(links.forward(address, callOf())).rejects.toMatchObject({
+    await expect(links.forward(address, buildCall())).rejects.toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("different builds"),
     });
@@ -193,7 +193,7 @@ describe("a line that is lost with calls under way", () => {
     await expect
       .poll(
         () =>
-          links.forward(address, callOf({ minTxid: 2 })).then(
+          links.forward(address, buildCall({ minTxid: 2 })).then(
             ({ value }) => value,
             () => undefined,
           ),
@@ -212,7 +212,7 @@ describe("a line that is lost with calls under way", () => {
       await expect
         .poll(
           () =>
-            links.forward(address, callOf({ minTxid: 2 })).then(
+            links.forward(address, buildCall({ minTxid: 2 })).then(
               ({ value }) => value,
               () => undefined,
             ),
@@ -232,7 +232,7 @@ describe("a line that is lost with calls under way", () => {
     const slow = Promise.withResolvers<Answer>();
     const peer = await openPeer(() => slow.promise);
     const { links, log } = openLinks({ world: hasty });
-    const call = links.forward(peer.address, callOf());
+    const call = links.forward(peer.address, buildCall());
     // Ten seconds of the sender's time.
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     slow.resolve(answered("at last"));
@@ -251,14 +251,14 @@ describe("a node that is not there", () => {
     const address = `http://127.0.0.1:${port}`;
     const begun = performance.now();
     for (let round = 0; round < 50; round++)
-      await expect(links.forward(address, callOf())).rejects.toThrow(Unreachable);
+      await expect(links.forward(address, buildCall())).rejects.toThrow(Unreachable);
     expect(performance.now() - begun).toBeLessThan(2_000);
     expect(log.said.length).toBeLessThanOrEqual(2);
     const peer = await openPeer(() => answered(1), { listener: { port } });
     await expect
       .poll(
         () =>
-          links.forward(address, callOf()).then(
+          links.forward(address, buildCall()).then(
             ({ value }) => value,
             () => undefined,
           ),
@@ -282,7 +282,7 @@ describe("a node that is not there", () => {
     });
     const { links } = openLinks({ world: hasty });
     const address = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
-    const calls = [callOf(), callOf({ call: readCall })].map((call) => links.forward(address, call));
+    const calls = [buildCall(), buildCall({ call: readCall })].map((call) => links.forward(address, call));
     for (const settled of await Promise.allSettled(calls))
       expect((settled as PromiseRejectedResult).reason).toBeInstanceOf(Unreachable);
     expect(bytes).not.toContain("kv.put");
@@ -291,7 +291,7 @@ describe("a node that is not there", () => {
   test("an address that is none", async () => {
     const { links } = openLinks();
     for (const address of ["", "nonsense", "http://no-such-host.invalid:1"])
-      await expect(links.forward(address, callOf())).rejects.toThrow(Unreachable);
+      await expect(links.forward(address, buildCall())).rejects.toThrow(Unreachable);
   });
 
   test("something else answers at the address", async () => {
@@ -304,7 +304,7 @@ describe("a node that is not there", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
     await expect(
-      links.forward(`http://127.0.0.1:${(server.address() as { port: number }).port}`, callOf()),
+      links.forward(`http://127.0.0.1:${(server.address() as { port: number }).port}`, buildCall()),
     ).rejects.toThrow(Unreachable);
   });
 });
@@ -331,12 +331,12 @@ describe("a node that talks nonsense", () => {
         yield greeted ? welcome() : answer(calls.map(({ id }) => id));
     });
     const { links } = openLinks();
-    await expect(links.forward(address, callOf())).rejects.toMatchObject({
+    await expect(links.forward(address, buildCall())).rejects.toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("not known"),
     });
     await new Promise((resolve) => setTimeout(resolve, 150));
-    await expect(links.forward(address, callOf({ call: readCall }))).rejects.toThrow(Unreachable);
+    await expect(links.forward(address, buildCall({ call: readCall }))).rejects.toThrow(Unreachable);
   });
 
   test(
@@ -354,7 +354,7 @@ describe("a node that talks nonsense", () => {
         }
       });
       const { links, hinted } = openLinks();
-      for (let round = 0; round < 3; round++) expect((await links.forward(address, callOf())).value).toBe("first");
+      for (let round = 0; round < 3; round++) expect((await links.forward(address, buildCall())).value).toBe("first");
       expect(hinted).toEqual([]);
     },
   );
@@ -363,9 +363,9 @@ describe("a node that talks nonsense", () => {
 describe("garbage from whoever has the key", () => {
   test("a call of no known shape is refused, and the stream goes on", async () => {
     const peer = await openPeer(() => answered(1));
-    const bad = { ...messageOfCall(1, callOf(), codec), uuid: "../../../etc/passwd" };
-    const unknown = { ...messageOfCall(2, callOf(), codec), command: "__proto__" };
-    const good = messageOfCall(3, callOf(), codec);
+    const bad = { ...messageOfCall(1, buildCall(), codec), uuid: "../../../etc/passwd" };
+    const unknown = { ...messageOfCall(2, buildCall(), codec), command: "__proto__" };
+    const good = messageOfCall(3, buildCall(), codec);
     const { said, error } = await saidBy(
       sayTo(peer.address, of(greeting(), create(ExchangeRequestSchema, { calls: [bad, unknown, good] }))),
     );
@@ -382,18 +382,18 @@ describe("garbage from whoever has the key", () => {
   test("a followed database that is none, and pieces that have no end, end the stream and nothing else", async () => {
     const peer = await openPeer(() => answered(1));
     const { links } = openLinks();
-    await links.forward(peer.address, callOf());
+    await links.forward(peer.address, buildCall());
     const follows = await saidBy(
       sayTo(peer.address, foreverAfter(greeting(), create(ExchangeRequestSchema, { follows: ["../x"] }))),
     );
     expect(follows.error?.code).toBe(Code.InvalidArgument);
-    expect((await links.forward(peer.address, callOf())).value).toBe(1);
+    expect((await links.forward(peer.address, buildCall())).value).toBe(1);
     expect(peer.log.said).toEqual([]);
   });
 
   test("a message that is larger than any may be is refused", async () => {
     const peer = await openPeer(() => answered(1));
-    const call = { ...messageOfCall(1, callOf(), codec), payload: new Uint8Array(limits.peerMessageBytesMax) };
+    const call = { ...messageOfCall(1, buildCall(), codec), payload: new Uint8Array(limits.peerMessageBytesMax) };
     const { error } = await saidBy(
       sayTo(peer.address, foreverAfter(greeting(), create(ExchangeRequestSchema, { calls: [call] }))),
     );
@@ -435,7 +435,7 @@ describe("garbage from whoever has the key", () => {
       session.destroy();
     }
     const { links } = openLinks();
-    expect((await links.forward(peer.address, callOf())).value).toBe(1);
+    expect((await links.forward(peer.address, buildCall())).value).toBe(1);
     expect(peer.served).toHaveLength(1);
   });
 });
@@ -463,7 +463,7 @@ describe("a caller that goes away", () => {
       const { links } = openLinks();
       const address = `http://127.0.0.1:${(near.address() as { port: number }).port}`;
       links.follow(address, uuidOf(1));
-      links.forward(address, callOf()).catch((error: unknown) => expect(error).toBeInstanceOf(ServiceError));
+      links.forward(address, buildCall()).catch((error: unknown) => expect(error).toBeInstanceOf(ServiceError));
       await expect.poll(() => [followed.size, peer.served.length]).toEqual([1, 1]);
       leave();
       await expect.poll(() => followed.size).toBe(0);
@@ -494,7 +494,7 @@ describe("a caller that goes away", () => {
     async function* asking(): AsyncGenerator<ExchangeRequest> {
       yield greeting();
       for (let id = 1; id <= calls; id++)
-        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, messageOfCall(id, callOf(), codec))] });
+        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, messageOfCall(id, buildCall(), codec))] });
     }
     const answers = sayTo(`http://127.0.0.1:${proxy.port}`, asking())[Symbol.asyncIterator]();
     expect((await answers.next()).value).toMatchObject({ protocol: codec.protocol });

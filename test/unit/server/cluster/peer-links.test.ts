@@ -18,7 +18,7 @@ import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import {
-  callOf,
+  buildCall,
   codec,
   clusterKey,
   openLinks,
@@ -33,7 +33,7 @@ import { temporaryDirectory } from "../../../support/temporary.ts";
 
 const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const codeOf = (call: Promise<unknown>): Promise<unknown> =>
+const describeOutcome = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => "ok",
     (error: unknown) => (error instanceof ServiceError ? error.code : (error as Error).name),
@@ -50,18 +50,18 @@ describe("calls", () => {
     const value = new Uint8Array([0, 255, 7]);
     const put = await links.forward(
       peer.address,
-      callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } }, durable: true }),
+      buildCall({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } }, durable: true }),
     );
     expect(put.txid).toBeGreaterThan(0);
     expect(put.durableTxid).toBeGreaterThanOrEqual(put.txid);
-    const got = await links.forward(peer.address, callOf({ call: readCall }));
+    const got = await links.forward(peer.address, buildCall({ call: readCall }));
     expect(got).toMatchObject({ txid: put.txid, value: { value } });
     const conflict = links.forward(
       peer.address,
-      callOf({ call: { kind: "branch", act: { act: "rewind", to: "999" } } }),
+      buildCall({ call: { kind: "branch", act: { act: "rewind", to: "999" } } }),
     );
     const here = client.run(
-      callOf().target,
+      buildCall().target,
       { kind: "branch", act: { act: "rewind", to: "999" } },
       { deadlineMs: world.monotonicMs() + 9_000 },
     );
@@ -75,9 +75,9 @@ describe("calls", () => {
     const slow = Promise.withResolvers<Answer>();
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
     const { links } = openLinks();
-    const first = links.forward(peer.address, callOf());
+    const first = links.forward(peer.address, buildCall());
     const others = await Promise.all(
-      Array.from({ length: 100 }, (_, at) => links.forward(peer.address, callOf({ minTxid: at + 1 }))),
+      Array.from({ length: 100 }, (_, at) => links.forward(peer.address, buildCall({ minTxid: at + 1 }))),
     );
     expect(others.map(({ value }) => value)).toEqual(Array.from({ length: 100 }, (_, at) => at + 1));
     slow.resolve(answered("slow"));
@@ -97,9 +97,9 @@ describe("calls", () => {
       }
     });
     const { links } = openLinks();
-    await links.forward(address, callOf());
+    await links.forward(address, buildCall());
     messages.length = 0;
-    await Promise.all(Array.from({ length: 50 }, () => links.forward(address, callOf())));
+    await Promise.all(Array.from({ length: 50 }, () => links.forward(address, buildCall())));
     expect(messages.map(({ calls }) => calls.length)).toEqual([50]);
   });
 
@@ -113,7 +113,7 @@ describe("calls", () => {
         yield message;
       }
     });
-    await Promise.all(Array.from({ length: 50 }, () => links.forward(proxy, callOf())));
+    await Promise.all(Array.from({ length: 50 }, () => links.forward(proxy, buildCall())));
     expect(sizes).toEqual([50]);
   });
 
@@ -124,7 +124,7 @@ describe("calls", () => {
     const put = (value: Uint8Array): Promise<Answer> =>
       links.forward(
         peer.address,
-        callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
+        buildCall({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
       );
     await put(new Uint8Array(1));
     const largeOnes = [3, 12, 6].map((mebibytes) => {
@@ -169,7 +169,7 @@ describe("calls", () => {
         const value = new Uint8Array(bytes).fill(minTxid);
         const answer = links.forward(
           peer.address,
-          callOf({ minTxid, call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
+          buildCall({ minTxid, call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } } }),
         );
         if (fate < 0.1) await expect(answer).rejects.toThrow(TurnedAway);
         else if (fate < 0.2) await expect(answer).rejects.toThrow(`number ${minTxid}`);
@@ -182,9 +182,9 @@ describe("calls", () => {
   test("the receiver learns how much time is left, and whoever runs out of it is told so on time", async () => {
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? new Promise<Answer>(() => {}) : answered(1)));
     const { links } = openLinks();
-    await links.forward(peer.address, callOf({ minTxid: 1 }));
+    await links.forward(peer.address, buildCall({ minTxid: 1 }));
     const begun = performance.now();
-    const late = links.forward(peer.address, callOf({ budgetMs: 300 }));
+    const late = links.forward(peer.address, buildCall({ budgetMs: 300 }));
     await expect(late).rejects.toMatchObject({
       code: "request_timeout",
       message: expect.stringContaining("may still happen"),
@@ -193,18 +193,18 @@ describe("calls", () => {
     expect(performance.now() - begun).toBeLessThan(2_000);
     expect(peer.served[1]!.budgetMs).toBeGreaterThan(0);
     expect(peer.served[1]!.budgetMs).toBeLessThanOrEqual(300);
-    expect((await links.forward(peer.address, callOf({ minTxid: 1, budgetMs: Infinity }))).value).toBe(1);
+    expect((await links.forward(peer.address, buildCall({ minTxid: 1, budgetMs: Infinity }))).value).toBe(1);
   });
 
   test("an answer after the deadline is nobody's, and nobody else gets it", async () => {
     const slow = Promise.withResolvers<Answer>();
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
     const { links } = openLinks();
-    await expect(links.forward(peer.address, callOf({ budgetMs: 60 }))).rejects.toMatchObject({
+    await expect(links.forward(peer.address, buildCall({ budgetMs: 60 }))).rejects.toMatchObject({
       code: "request_timeout",
     });
     slow.resolve(answered("late"));
-    expect((await links.forward(peer.address, callOf({ minTxid: 2 }))).value).toBe(2);
+    expect((await links.forward(peer.address, buildCall({ minTxid: 2 }))).value).toBe(2);
   });
 });
 
@@ -219,17 +219,17 @@ describe("refusals", () => {
     });
     const { links } = openLinks();
     for (const [minTxid, code] of codes.entries())
-      await expect(links.forward(peer.address, callOf({ minTxid }))).rejects.toMatchObject({
+      await expect(links.forward(peer.address, buildCall({ minTxid }))).rejects.toMatchObject({
         name: "ServiceError",
         code,
         message: "because",
         detail,
       });
-    await expect(links.forward(peer.address, callOf({ minTxid: 101 }))).rejects.toMatchObject({
+    await expect(links.forward(peer.address, buildCall({ minTxid: 101 }))).rejects.toMatchObject({
       name: "TurnedAway",
       reason: "unheld",
     });
-    await expect(links.forward(peer.address, callOf({ minTxid: 102 }))).rejects.toMatchObject({
+    await expect(links.forward(peer.address, buildCall({ minTxid: 102 }))).rejects.toMatchObject({
       name: "TurnedAway",
       reason: "behind",
     });
@@ -240,14 +240,14 @@ describe("refusals", () => {
       throw minTxid === 0 ? new Error("secret of /data/db") : new StoreError("unknown_outcome", "secret of the store");
     });
     const { links } = openLinks();
-    const refusal = await links.forward(peer.address, callOf()).catch((error: unknown) => error as ServiceError);
+    const refusal = await links.forward(peer.address, buildCall()).catch((error: unknown) => error as ServiceError);
     expect(refusal).toMatchObject({ name: "ServiceError", code: "internal" });
     expect((refusal as ServiceError).message).not.toContain("secret");
     const [said] = peer.log.said.filter(({ level }) => level === "error");
     expect(said!.error).toMatchObject({ message: "secret of /data/db" });
     expect((refusal as ServiceError).message).toContain(said!.fields!["id"]);
     const passing = await links
-      .forward(peer.address, callOf({ minTxid: 1 }))
+      .forward(peer.address, buildCall({ minTxid: 1 }))
       .catch((error: unknown) => error as ServiceError);
     expect(passing).toMatchObject({ code: "unavailable" });
     expect((passing as ServiceError).message).not.toContain("secret");
@@ -256,8 +256,8 @@ describe("refusals", () => {
   test("a value that cannot be written down is a fault too, and the stream goes on", async () => {
     const peer = await openPeer(({ minTxid }) => answered(minTxid === 0 ? () => {} : 1));
     const { links } = openLinks();
-    await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({ code: "internal" });
-    expect((await links.forward(peer.address, callOf({ minTxid: 1 }))).value).toBe(1);
+    await expect(links.forward(peer.address, buildCall())).rejects.toMatchObject({ code: "internal" });
+    expect((await links.forward(peer.address, buildCall({ minTxid: 1 }))).value).toBe(1);
   });
 
   test("a client is refused what its scope can never do, whatever the sender has let pass", async () => {
@@ -271,7 +271,7 @@ describe("refusals", () => {
       [{ kind: "sql-read", batch }, "ok", "ok", "ok"],
       [branch("list"), "ok", "ok", "ok"],
       [branch("checkpoints"), "ok", "ok", "ok"],
-      [callOf().call, "forbidden", "ok", "ok"],
+      [buildCall().call, "forbidden", "ok", "ok"],
       [{ kind: "sql-write", batch }, "forbidden", "ok", "ok"],
       [branch("erase"), "forbidden", "ok", "ok"],
       ...["fork", "delete", "checkpoint", "forget-checkpoint", "rewind", "expunge"].map(
@@ -282,7 +282,7 @@ describe("refusals", () => {
     for (const [call, ...expected] of rows) {
       const codes = await Promise.all(
         (["read", "write", "admin"] as const).map((scope) =>
-          codeOf(links.forward(peer.address, callOf({ call, caller: token(scope) }))),
+          describeOutcome(links.forward(peer.address, buildCall({ call, caller: token(scope) }))),
         ),
       );
       expect([call, ...codes]).toEqual([call, ...expected]);
@@ -291,10 +291,12 @@ describe("refusals", () => {
         { kind: "platform", scope: undefined, hash: "p" },
         { kind: "anonymous", scope: undefined, hash: undefined },
       ] as const)
-        expect(await codeOf(links.forward(peer.address, callOf({ call, caller })))).toBe("ok");
+        expect(await describeOutcome(links.forward(peer.address, buildCall({ call, caller })))).toBe("ok");
     }
     const { length } = peer.served;
-    expect(await codeOf(links.forward(peer.address, callOf({ caller: token(undefined) })))).toBe("forbidden");
+    expect(await describeOutcome(links.forward(peer.address, buildCall({ caller: token(undefined) })))).toBe(
+      "forbidden",
+    );
     expect(peer.served).toHaveLength(length);
   });
 
@@ -304,14 +306,14 @@ describe("refusals", () => {
       const gate = Promise.withResolvers<Answer>();
       const peer = await openPeer(() => gate.promise);
       const { links } = openLinks();
-      const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, callOf()));
-      await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({
+      const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, buildCall()));
+      await expect(links.forward(peer.address, buildCall())).rejects.toMatchObject({
         code: "overloaded",
         detail: { retryAfterSecs: 1 },
       });
       gate.resolve(answered(1));
       await Promise.all(calls);
-      expect((await links.forward(peer.address, callOf())).value).toBe(1);
+      expect((await links.forward(peer.address, buildCall())).value).toBe(1);
     },
   );
 
@@ -320,7 +322,7 @@ describe("refusals", () => {
     const { links } = openLinks();
     const input = new Uint8Array(limits.peerBytesMax + 1);
     await expect(
-      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input } })),
+      links.forward(peer.address, buildCall({ call: { kind: "write", command: "kv.put", input } })),
     ).rejects.toMatchObject({ code: "payload_too_large" });
     expect(peer.served).toEqual([]);
   });
@@ -405,7 +407,7 @@ describe("the end", () => {
     let isOver = false;
     const writers = Array.from({ length: 40 }, async () => {
       while (!isOver) {
-        const fate = await codeOf(links.forward(peer.address, callOf()));
+        const fate = await describeOutcome(links.forward(peer.address, buildCall()));
         fates.set(fate, (fates.get(fate) ?? 0) + 1);
         if (fate !== "ok") await pause(5);
       }
@@ -438,9 +440,9 @@ describe("the end", () => {
       ended++;
     });
     const { links, log } = openLinks({ world: hastyWorld(100) });
-    await links.forward(address, callOf());
+    await links.forward(address, buildCall());
     await expect.poll(() => ended, { timeout: 5_000 }).toBe(1);
-    await links.forward(address, callOf());
+    await links.forward(address, buildCall());
     expect(streams).toBe(2);
     expect(log.said).toEqual([]);
   });
@@ -450,21 +452,21 @@ describe("the end", () => {
       listener: { times: { requestReceiveMs: 100, headersTimeoutMs: 100 } },
     });
     const { links, log } = openLinks();
-    expect((await links.forward(peer.address, callOf({ minTxid: 400 }))).value).toBe(1);
+    expect((await links.forward(peer.address, buildCall({ minTxid: 400 }))).value).toBe(1);
     expect(log.said).toEqual([]);
   });
 
   test("links that are closed refuse what is under way and what comes", async () => {
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? new Promise<Answer>(() => {}) : answered(1)));
     const links = new PeerLinks({ clusterKey, world: realWorld(), log: openLinks().log, hinted() {} });
-    await links.forward(peer.address, callOf({ minTxid: 1 }));
-    const write = links.forward(peer.address, callOf());
-    const read = links.forward(peer.address, callOf({ call: readCall }));
+    await links.forward(peer.address, buildCall({ minTxid: 1 }));
+    const write = links.forward(peer.address, buildCall());
+    const read = links.forward(peer.address, buildCall({ call: readCall }));
     await expect.poll(() => peer.served.length).toBe(3);
     await links.close();
     await expect(write).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not known") });
     await expect(read).rejects.toThrow(Unreachable);
-    await expect(links.forward(peer.address, callOf())).rejects.toThrow(Unreachable);
+    await expect(links.forward(peer.address, buildCall())).rejects.toThrow(Unreachable);
     links.follow(peer.address, uuidOf(1));
   });
 });
@@ -499,7 +501,7 @@ test("under TLS with a certificate of an authority that the system knows, and no
     listener: { tls: { key: readFileSync(key), cert: readFileSync(cert) } },
   });
   const address = peer.address.replace("http:", "https:");
-  const call: ForwardedCall = callOf();
+  const call: ForwardedCall = buildCall();
   await expect(openLinks().links.forward(address, call)).rejects.toThrow(Unreachable);
   expect(peer.served).toEqual([]);
   const known = getCACertificates("default");

@@ -20,7 +20,7 @@ import { Inbox, Outbox } from "../../../../src/server/cluster/message-chunking.t
 import { ownCodecs } from "../../../../src/server/cluster/node-protocol.ts";
 import type { ForwardedCall } from "../../../../src/service/placement/peers.ts";
 import { callSamples } from "../../../support/command-samples.ts";
-import { callOf, codec } from "../../../support/peer-node.ts";
+import { buildCall, codec } from "../../../support/peer-node.ts";
 import { seeded } from "../../../support/random.ts";
 
 function across(call: ForwardedCall, spoken = codec): ForwardedCall {
@@ -40,7 +40,7 @@ const statements = [{ text: "SELECT 1", paramsJson: undefined }];
 describe("calls", () => {
   describe.each(ownCodecs)("in protocol $protocol", (spoken) => {
     test.each(callSamples)("$name comes as it went, and so does what it gives", ({ call, value }) => {
-      expect(across(callOf({ call }), spoken).call).toStrictEqual(call);
+      expect(across(buildCall({ call }), spoken).call).toStrictEqual(call);
       const answer = { value, txid: 2 ** 52, durableTxid: 0 };
       expect(outcome(messageOfAnswer(7, answer, spoken), spoken)).toStrictEqual({ answer });
     });
@@ -61,18 +61,18 @@ describe("calls", () => {
       { kind: "platform", scope: undefined, hash: "ab12" },
       ...(["read", "write", "admin"] as const).map((scope): CallerTold => ({ kind: "token", scope, hash: "" })),
     ];
-    for (const caller of callers) expect(across(callOf({ caller })).caller).toEqual(caller);
-    for (const term of [undefined, 0, 1, Number.MAX_SAFE_INTEGER]) expect(across(callOf({ term })).term).toBe(term);
+    for (const caller of callers) expect(across(buildCall({ caller })).caller).toEqual(caller);
+    for (const term of [undefined, 0, 1, Number.MAX_SAFE_INTEGER]) expect(across(buildCall({ term })).term).toBe(term);
     for (const consistency of [undefined, "primary", "cached"] as const)
-      expect(across(callOf({ consistency })).consistency).toBe(consistency);
-    for (const budgetMs of [0, 0.25, 30_000, Infinity]) expect(across(callOf({ budgetMs })).budgetMs).toBe(budgetMs);
+      expect(across(buildCall({ consistency })).consistency).toBe(consistency);
+    for (const budgetMs of [0, 0.25, 30_000, Infinity]) expect(across(buildCall({ budgetMs })).budgetMs).toBe(budgetMs);
     for (const retention of [
       undefined,
       { pitrMs: 0 },
       { pitrMs: 1, eventMaxAgeMs: 0, supersededMaxAgeMs: 3, supersededMaxCount: 4 },
     ]) {
-      const { target } = callOf();
-      expect(across(callOf({ target: { ...target, retention } })).target).toEqual({ ...target, retention });
+      const { target } = buildCall();
+      expect(across(buildCall({ target: { ...target, retention } })).target).toEqual({ ...target, retention });
     }
     const rest = {
       minTxid: 2 ** 50,
@@ -80,14 +80,14 @@ describe("calls", () => {
       durable: true,
       traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
-    expect(across(callOf(rest))).toMatchObject(rest);
-    expect(across(callOf()).traceparent).toBeUndefined();
+    expect(across(buildCall(rest))).toMatchObject(rest);
+    expect(across(buildCall()).traceparent).toBeUndefined();
   });
 });
 
 describe("what no node sends is refused", () => {
-  const refusalOf = (given: Partial<Call>): unknown => {
-    const message = { ...messageOfCall(7, callOf(), codec), ...given };
+  const catchRefusal = (given: Partial<Call>): unknown => {
+    const message = { ...messageOfCall(7, buildCall(), codec), ...given };
     try {
       return callOfMessage(message, message.payload, codec);
     } catch (error) {
@@ -101,34 +101,34 @@ describe("what no node sends is refused", () => {
       "x",
       "../../etc",
       "00000000-0000-4000-8000-00000000000A",
-      `${callOf().target.uuid}\n`,
-      `../${callOf().target.uuid}`,
+      `${buildCall().target.uuid}\n`,
+      `../${buildCall().target.uuid}`,
     ])
-      expect([uuid, refusalOf({ uuid })]).toEqual([uuid, "invalid_request"]);
+      expect([uuid, catchRefusal({ uuid })]).toEqual([uuid, "invalid_request"]);
     for (const branch of ["", ".", "..", "a/b", "x".repeat(65), "ü"])
-      expect([branch, refusalOf({ branch })]).toEqual([branch, "invalid_request"]);
+      expect([branch, catchRefusal({ branch })]).toEqual([branch, "invalid_request"]);
   });
 
   test("numbers that are none", () => {
-    for (const budgetMs of [-1, NaN, -Infinity]) expect(refusalOf({ budgetMs })).toBe("invalid_request");
+    for (const budgetMs of [-1, NaN, -Infinity]) expect(catchRefusal({ budgetMs })).toBe("invalid_request");
     for (const wrong of [{ minTxid: 2n ** 53n }, { inputBytes: 2n ** 64n - 1n }, { term: 2n ** 60n }])
-      expect(refusalOf(wrong)).toBe("invalid_request");
+      expect(catchRefusal(wrong)).toBe("invalid_request");
     const { $typeName } = messageOfCall(
       7,
-      callOf({ target: { ...callOf().target, retention: { pitrMs: 1 } } }),
+      buildCall({ target: { ...buildCall().target, retention: { pitrMs: 1 } } }),
       codec,
     ).retention!;
     for (const pitrMs of [-1, NaN, Infinity])
-      expect(refusalOf({ retention: { $typeName, pitrMs } })).toBe("invalid_request");
+      expect(catchRefusal({ retention: { $typeName, pitrMs } })).toBe("invalid_request");
   });
 
   test("kinds, scopes and consistencies that are not in the tables", () => {
     for (const kind of [CallKind.UNSPECIFIED, 8 as CallKind, 99 as CallKind])
-      expect(refusalOf({ kind })).toBe("invalid_request");
-    expect(refusalOf({ consistency: 9 as never })).toBe("invalid_request");
-    const client = messageOfCall(7, callOf({ caller: { kind: "token", scope: "read", hash: "a" } }), codec).client!;
-    expect(refusalOf({ client: { ...client, kind: 0 } })).toBe("invalid_request");
-    expect(refusalOf({ client: { ...client, scope: 4 as never } })).toBe("invalid_request");
+      expect(catchRefusal({ kind })).toBe("invalid_request");
+    expect(catchRefusal({ consistency: 9 as never })).toBe("invalid_request");
+    const client = messageOfCall(7, buildCall({ caller: { kind: "token", scope: "read", hash: "a" } }), codec).client!;
+    expect(catchRefusal({ client: { ...client, kind: 0 } })).toBe("invalid_request");
+    expect(catchRefusal({ client: { ...client, scope: 4 as never } })).toBe("invalid_request");
   });
 
   test("commands of another table or of none", () => {
@@ -141,10 +141,10 @@ describe("what no node sends is refused", () => {
         "no.such",
         kind === CallKind.READ ? "kv.put" : "kv.get",
       ])
-        expect([command, refusalOf({ kind, command })]).toEqual([command, "unavailable"]);
+        expect([command, catchRefusal({ kind, command })]).toEqual([command, "unavailable"]);
     }
-    expect(refusalOf({ kind: CallKind.BRANCH, payload: codec.encode({ act: "constructor" }) })).toBe("unavailable");
-    expect(refusalOf({ kind: CallKind.BRANCH, payload: codec.encode({ act: 1 }) })).toBe("invalid_request");
+    expect(catchRefusal({ kind: CallKind.BRANCH, payload: codec.encode({ act: "constructor" }) })).toBe("unavailable");
+    expect(catchRefusal({ kind: CallKind.BRANCH, payload: codec.encode({ act: 1 }) })).toBe("invalid_request");
   });
 
   test("batches and acts without what they need", () => {
@@ -163,7 +163,7 @@ describe("what no node sends is refused", () => {
     ];
     for (const kind of [CallKind.SQL_READ, CallKind.SQL_WRITE])
       for (const batch of batches)
-        expect(refusalOf({ kind, payload: batch === undefined ? new Uint8Array(0) : codec.encode(batch) })).toBe(
+        expect(catchRefusal({ kind, payload: batch === undefined ? new Uint8Array(0) : codec.encode(batch) })).toBe(
           "invalid_request",
         );
     const acts = [
@@ -178,30 +178,33 @@ describe("what no node sends is refused", () => {
       { act: "expunge", coupons: [{}] },
     ];
     for (const act of acts)
-      expect([act, refusalOf({ kind: CallKind.BRANCH, payload: codec.encode(act) })]).toEqual([act, "invalid_request"]);
+      expect([act, catchRefusal({ kind: CallKind.BRANCH, payload: codec.encode(act) })]).toEqual([
+        act,
+        "invalid_request",
+      ]);
   });
 
   test.each(callSamples)("$name with other kinds of values than its own", ({ call }) => {
-    const message = messageOfCall(7, callOf({ call }), codec);
+    const message = messageOfCall(7, buildCall({ call }), codec);
     const given = codec.decode(message.payload) as object | undefined;
     if (given === undefined) return;
     for (const wrong of [null, 1, "text", [], new Uint8Array(1), new Float32Array(1)])
-      expect(refusalOf({ ...message, payload: codec.encode(wrong) })).toBe("invalid_request");
+      expect(catchRefusal({ ...message, payload: codec.encode(wrong) })).toBe("invalid_request");
     for (const name of Object.keys(given)) {
       for (const wrong of [null, [null]]) {
         const payload = codec.encode({ ...given, [name]: wrong });
-        expect([name, wrong, refusalOf({ ...message, payload })]).toEqual([name, wrong, "invalid_request"]);
+        expect([name, wrong, catchRefusal({ ...message, payload })]).toEqual([name, wrong, "invalid_request"]);
       }
     }
   });
 
   test.each(callSamples)("$name with a field that this build does not know, unless it is absent", ({ call }) => {
-    const message = messageOfCall(7, callOf({ call }), codec);
+    const message = messageOfCall(7, buildCall({ call }), codec);
     const given = codec.decode(message.payload) as object | undefined;
     if (call.kind === "sync" || call.kind === "drop") return;
-    expect(refusalOf({ ...message, payload: codec.encode({ ...given, later: true }) })).toBe("unavailable");
+    expect(catchRefusal({ ...message, payload: codec.encode({ ...given, later: true }) })).toBe("unavailable");
     if (given === undefined) return;
-    const read = refusalOf({ ...message, payload: codec.encode({ ...given, later: undefined }) });
+    const read = catchRefusal({ ...message, payload: codec.encode({ ...given, later: undefined }) });
     expect((read as ForwardedCall).call.kind).toBe(call.kind);
   });
 
@@ -209,7 +212,7 @@ describe("what no node sends is refused", () => {
     "payloads of protocol $protocol that cannot be read: cut off, garbled, or of nothing",
     (spoken) => {
       const { call } = callSamples.find(({ name }) => name === "memory.ingest")!;
-      const message = messageOfCall(7, callOf({ call }), spoken);
+      const message = messageOfCall(7, buildCall({ call }), spoken);
       const read = (payload: Uint8Array): unknown => {
         try {
           return callOfMessage({ ...message, payload }, payload, spoken);

@@ -78,7 +78,7 @@ function kindOf(value: unknown): Value["kind"] {
   return { case: "record", value: { $typeName: "palimpsest.node.v1.Record", fields } };
 }
 
-function refusalOf(payload: Uint8Array): string {
+function catchRefusal(payload: Uint8Array): string {
   try {
     decodeValue(payload);
   } catch (error) {
@@ -184,13 +184,15 @@ describe("what no node sends is refused, and nothing else happens", () => {
 
   test("every beginning of a payload", () => {
     for (let length = 1; length < sample.length; length++)
-      expect(refusalOf(sample.subarray(0, length))).toMatch(/^invalid_request: a message of another node is malformed/);
+      expect(catchRefusal(sample.subarray(0, length))).toMatch(
+        /^invalid_request: a message of another node is malformed/,
+      );
   });
 
   test("bytes of chance, and payloads with some of their bytes changed: read as something else, or refused", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 64 }), (payload) => {
-        refusalOf(payload);
+        catchRefusal(payload);
       }),
       { numRuns: 5_000 },
     );
@@ -201,7 +203,7 @@ describe("what no node sends is refused, and nothing else happens", () => {
           const changed = Uint8Array.from(sample);
           for (const [at, byte] of changes) changed[at] = byte;
           // What is taken has one form alone, but for the order of names that are numbers.
-          if (refusalOf(changed) === "none") expect(encodeValue(decodeValue(changed)).length).toBe(changed.length);
+          if (catchRefusal(changed) === "none") expect(encodeValue(decodeValue(changed)).length).toBe(changed.length);
         },
       ),
       { numRuns: 5_000 },
@@ -238,7 +240,7 @@ describe("what no node sends is refused, and nothing else happens", () => {
     ["a name that is too long", `5249 0a47 0a43${"61".repeat(67)} 1200`, "name"],
   ])("%s", (_, hex, why) => {
     const payload = bytesOf(hex);
-    expect(refusalOf(payload)).toContain(why);
+    expect(catchRefusal(payload)).toContain(why);
   });
 
   test("nesting without end, and more values than a payload may have", () => {
@@ -250,11 +252,11 @@ describe("what no node sends is refused, and nothing else happens", () => {
       }
       return payload;
     };
-    expect(refusalOf(nested(limits.peerValueDepthMax))).toBe("none");
-    expect(refusalOf(nested(limits.peerValueDepthMax + 1))).toContain("deep");
-    expect(refusalOf(nested(5_000))).toContain("deep");
+    expect(catchRefusal(nested(limits.peerValueDepthMax))).toBe("none");
+    expect(catchRefusal(nested(limits.peerValueDepthMax + 1))).toContain("deep");
+    expect(catchRefusal(nested(5_000))).toContain("deep");
     const items = Buffer.alloc(2 * limits.peerValuesMax, "0a00", "hex");
-    expect(refusalOf(Buffer.concat([Buffer.of(0x4a), varint(items.length), items]))).toContain("payload_too_large");
+    expect(catchRefusal(Buffer.concat([Buffer.of(0x4a), varint(items.length), items]))).toContain("payload_too_large");
   });
 
   function varint(number: number): Buffer {

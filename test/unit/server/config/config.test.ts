@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  flagOf,
+  getFlag,
   readConfig,
   settingsMarkdown,
   type Config,
@@ -13,37 +13,37 @@ import { isLoopback, startRefusals, startWarnings } from "../../../../src/server
 
 const host = { pid: 7, cores: 4 };
 
-function configOf(environment: Environment, machine = host): Config {
+function buildConfig(environment: Environment, machine = host): Config {
   const reading = readConfig(environment, machine);
   if ("config" in reading) return reading.config;
   throw new Error(reading.problems.join("; "));
 }
 
-function problemsOf(environment: Environment): readonly string[] {
+function listProblems(environment: Environment): readonly string[] {
   const reading = readConfig(environment, host);
   return "problems" in reading ? reading.problems : [];
 }
 
 describe("defaults", () => {
   test("those that speak of another variable follow it", () => {
-    const config = configOf({ SERVICE_DATA_DIR: "/var/p", SERVICE_LISTEN: "[::1]:9000" });
+    const config = buildConfig({ SERVICE_DATA_DIR: "/var/p", SERVICE_LISTEN: "[::1]:9000" });
     expect(config.objectStore).toEqual({ kind: "file", directory: "/var/p/objects" });
     expect(config.advertise).toBe("http://[::1]:9000");
     expect(config.nodeId).toBe("node-7");
   });
 
   test("engine threads are one less than the cores and at least one", () => {
-    expect(configOf({}, { pid: 1, cores: 1 }).engineThreads).toBe(1);
-    expect(configOf({}, { pid: 1, cores: 2 }).engineThreads).toBe(1);
-    expect(configOf({}, { pid: 1, cores: 9 }).engineThreads).toBe(8);
+    expect(buildConfig({}, { pid: 1, cores: 1 }).engineThreads).toBe(1);
+    expect(buildConfig({}, { pid: 1, cores: 2 }).engineThreads).toBe(1);
+    expect(buildConfig({}, { pid: 1, cores: 9 }).engineThreads).toBe(8);
   });
 
   test("an empty variable counts as unset", () => {
-    expect(configOf({ SERVICE_COORD: "", SERVICE_LISTEN: "" })).toEqual(configOf({}));
+    expect(buildConfig({ SERVICE_COORD: "", SERVICE_LISTEN: "" })).toEqual(buildConfig({}));
   });
 
   test("a Config cannot be changed", () => {
-    const config = configOf({});
+    const config = buildConfig({});
     expect(() => Object.assign(config, { auth: "on" })).toThrow(TypeError);
     expect(() => Object.assign(config.listen, { port: 1 })).toThrow(TypeError);
   });
@@ -101,13 +101,13 @@ describe("values", () => {
       ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"],
     ],
   ] as const)("%s=%s is read", (variable, text, field, value) => {
-    expect(configOf({ [variable]: text })[field]).toEqual(value);
+    expect(buildConfig({ [variable]: text })[field]).toEqual(value);
   });
 
   test("an Ed25519 key is read, another kind of key is not", () => {
     const key = privateKey("ed25519");
-    expect(configOf({ SERVICE_AUTH_KEY: key }).signingKey).toBe(key);
-    expect(problemsOf({ SERVICE_AUTH_KEY: privateKey("x25519") })).toHaveLength(1);
+    expect(buildConfig({ SERVICE_AUTH_KEY: key }).signingKey).toBe(key);
+    expect(listProblems({ SERVICE_AUTH_KEY: privateKey("x25519") })).toHaveLength(1);
   });
 
   test.each([
@@ -147,13 +147,13 @@ describe("values", () => {
     ["SERVICE_NODE_ID", "two words"],
   ])("%s=%s is refused with its name, the value and what is allowed", (variable, text) => {
     const kind = Object.values(settings).find((setting) => setting.variable === variable)!.kind;
-    expect(problemsOf({ [variable]: text })).toEqual([
+    expect(listProblems({ [variable]: text })).toEqual([
       `${variable} must be ${kind.allowed}, not ${JSON.stringify(text)}`,
     ]);
   });
 
   test("every problem is told at once, and a default that follows a bad value adds none", () => {
-    const problems = problemsOf({ SERVICE_LISTEN: "two words", SERVICE_AUTH: "maybe", SERVICE_HOT_CAP: "many" });
+    const problems = listProblems({ SERVICE_LISTEN: "two words", SERVICE_AUTH: "maybe", SERVICE_HOT_CAP: "many" });
     expect(problems.map((problem) => problem.split(" ")[0])).toEqual([
       "SERVICE_LISTEN",
       "SERVICE_AUTH",
@@ -168,20 +168,20 @@ describe("values", () => {
     expect(secrets).toHaveLength(6);
     fc.assert(
       fc.property(fc.constantFrom(...secrets), fc.string({ minLength: 8, maxLength: 40 }), (variable, value) => {
-        for (const problem of problemsOf({ [variable]: `${value} ` })) expect(problem).not.toContain(value);
+        for (const problem of listProblems({ [variable]: `${value} ` })) expect(problem).not.toContain(value);
       }),
       { numRuns: 100 },
     );
     const urls = ["SERVICE_OBJECT_STORE", "SERVICE_ADVERTISE", "SERVICE_EMBED_BASE_URL"];
     for (const variable of urls) {
-      const problems = problemsOf({ [variable]: "gs://user:hunter2@host" });
+      const problems = listProblems({ [variable]: "gs://user:hunter2@host" });
       expect(problems).toHaveLength(1);
       expect(problems[0]).not.toContain("hunter2");
     }
   });
 
   test("a long value is cut in the message", () => {
-    const [problem] = problemsOf({ SERVICE_LISTEN: "x".repeat(10_000) });
+    const [problem] = listProblems({ SERVICE_LISTEN: "x".repeat(10_000) });
     expect(problem!.length).toBeLessThan(300);
   });
 
@@ -192,8 +192,8 @@ describe("values", () => {
   });
 
   test("a slip in a variable's name is refused, and the one that was meant is named", () => {
-    expect(problemsOf({ SERVICE_LISTN: "x" })).toEqual([expect.stringContaining("did you mean SERVICE_LISTEN?")]);
-    expect(problemsOf({ SERVICE_AUHT: "on" })).toEqual([expect.stringContaining("did you mean SERVICE_AUTH?")]);
+    expect(listProblems({ SERVICE_LISTN: "x" })).toEqual([expect.stringContaining("did you mean SERVICE_LISTEN?")]);
+    expect(listProblems({ SERVICE_AUHT: "on" })).toEqual([expect.stringContaining("did you mean SERVICE_AUTH?")]);
     // What an orchestrator tells of a service that is called `service` is near none of ours.
     for (const variable of [
       "SERVICE_SERVICE_HOST",
@@ -202,7 +202,7 @@ describe("values", () => {
       "SERVICE_NAME",
       "SERVICE_SERVICE_PORT",
     ])
-      expect(problemsOf({ [variable]: "x" }), variable).toEqual([]);
+      expect(listProblems({ [variable]: "x" }), variable).toEqual([]);
   });
 
   test("any text at all is read or refused, never thrown on", () => {
@@ -222,7 +222,7 @@ describe("standard variables of S3 clients", () => {
   const local = { AWS_ENDPOINT_URL: "http://127.0.0.1:9000/", AWS_REGION: "eu-central-1", AWS_ALLOW_HTTP: "true" };
 
   test("complete an S3 store; the name that is meant for S3 alone wins", () => {
-    expect(configOf({ ...s3, ...local }).objectStore).toEqual({
+    expect(buildConfig({ ...s3, ...local }).objectStore).toEqual({
       kind: "s3",
       bucket: "bucket",
       prefix: "",
@@ -230,34 +230,36 @@ describe("standard variables of S3 clients", () => {
       region: "eu-central-1",
       plainHttp: true,
     });
-    expect(configOf({ ...s3, ...local, AWS_ENDPOINT_URL_S3: "https://s3.example" }).objectStore).toMatchObject({
+    expect(buildConfig({ ...s3, ...local, AWS_ENDPOINT_URL_S3: "https://s3.example" }).objectStore).toMatchObject({
       endpoint: "https://s3.example",
     });
-    expect(configOf({ ...s3, AWS_REGION: "", AWS_DEFAULT_REGION: "us-west-2" }).objectStore).toMatchObject({
+    expect(buildConfig({ ...s3, AWS_REGION: "", AWS_DEFAULT_REGION: "us-west-2" }).objectStore).toMatchObject({
       region: "us-west-2",
     });
   });
 
   test("are not looked at for another store", () => {
-    expect(configOf({ AWS_ENDPOINT_URL: "nonsense", AWS_ALLOW_HTTP: "perhaps" })).toEqual(configOf({}));
+    expect(buildConfig({ AWS_ENDPOINT_URL: "nonsense", AWS_ALLOW_HTTP: "perhaps" })).toEqual(buildConfig({}));
   });
 
   test("a bad one is refused with its name", () => {
     expect(
-      problemsOf({ ...s3, AWS_ENDPOINT_URL_S3: "ftp://x", AWS_REGION: "two words", AWS_ALLOW_HTTP: "yes" }),
+      listProblems({ ...s3, AWS_ENDPOINT_URL_S3: "ftp://x", AWS_REGION: "two words", AWS_ALLOW_HTTP: "yes" }),
     ).toEqual([
       expect.stringMatching(/^AWS_ENDPOINT_URL_S3 must be .*"ftp:\/\/x"$/),
       expect.stringMatching(/^AWS_REGION must be /),
       'AWS_ALLOW_HTTP must be true or false, not "yes"',
     ]);
-    expect(problemsOf({ ...s3, AWS_ENDPOINT_URL: "http://user:hunter2@host" }).join()).not.toContain("hunter2");
+    expect(listProblems({ ...s3, AWS_ENDPOINT_URL: "http://user:hunter2@host" }).join()).not.toContain("hunter2");
   });
 
   test("a plain-HTTP endpoint needs leave", () => {
     const { AWS_ALLOW_HTTP: _, ...unallowed } = local;
-    expect(startRefusals(configOf({ ...s3, ...unallowed }))).toEqual([expect.stringContaining("AWS_ALLOW_HTTP=true")]);
-    expect(startRefusals(configOf({ ...s3, ...local }))).toEqual([]);
-    expect(startRefusals(configOf({ ...s3, AWS_ENDPOINT_URL: "https://s3.example" }))).toEqual([]);
+    expect(startRefusals(buildConfig({ ...s3, ...unallowed }))).toEqual([
+      expect.stringContaining("AWS_ALLOW_HTTP=true"),
+    ]);
+    expect(startRefusals(buildConfig({ ...s3, ...local }))).toEqual([]);
+    expect(startRefusals(buildConfig({ ...s3, AWS_ENDPOINT_URL: "https://s3.example" }))).toEqual([]);
   });
 });
 
@@ -268,29 +270,29 @@ describe("start refusals", () => {
   };
 
   test("a default node starts", () => {
-    expect(startRefusals(configOf({}))).toEqual([]);
+    expect(startRefusals(buildConfig({}))).toEqual([]);
   });
 
   test("auth-21: auth on without a platform key", () => {
     const auth = { SERVICE_AUTH: "on", SERVICE_SINGLE_NODE: "1" };
-    expect(startRefusals(configOf(auth))).toEqual([expect.stringContaining("SERVICE_PLATFORM_KEY")]);
-    expect(startRefusals(configOf({ ...auth, ...keys }))).toEqual([]);
+    expect(startRefusals(buildConfig(auth))).toEqual([expect.stringContaining("SERVICE_PLATFORM_KEY")]);
+    expect(startRefusals(buildConfig({ ...auth, ...keys }))).toEqual([]);
   });
 
   test("a platform key that can be guessed is warned of; one address is named by the variable that gave it", () => {
-    expect(startWarnings(configOf({ SERVICE_PLATFORM_KEY: "x", SERVICE_AUTH: "on" }))).toEqual([
+    expect(startWarnings(buildConfig({ SERVICE_PLATFORM_KEY: "x", SERVICE_AUTH: "on" }))).toEqual([
       expect.stringMatching(/SERVICE_PLATFORM_KEY has fewer than 16 characters/),
     ]);
-    expect(startRefusals(configOf({ SERVICE_LISTEN: "0.0.0.0:8080" }))).toEqual([
+    expect(startRefusals(buildConfig({ SERVICE_LISTEN: "0.0.0.0:8080" }))).toEqual([
       expect.stringMatching(/^SERVICE_LISTEN is not a loopback address/),
     ]);
-    expect(startRefusals(configOf({ SERVICE_ADVERTISE: "http://10.0.0.5:8080" }))).toEqual([
+    expect(startRefusals(buildConfig({ SERVICE_ADVERTISE: "http://10.0.0.5:8080" }))).toEqual([
       expect.stringMatching(/^SERVICE_ADVERTISE is not a loopback address/),
     ]);
   });
 
   test("auth-21: equal cluster and platform keys", () => {
-    const refusals = startRefusals(configOf({ SERVICE_PLATFORM_KEY: "same-key", SERVICE_CLUSTER_KEY: "same-key" }));
+    const refusals = startRefusals(buildConfig({ SERVICE_PLATFORM_KEY: "same-key", SERVICE_CLUSTER_KEY: "same-key" }));
     expect(refusals).toEqual([expect.stringContaining("must differ")]);
     expect(refusals.join()).not.toContain("same-key");
   });
@@ -300,13 +302,13 @@ describe("start refusals", () => {
     ["an advertised address that others can reach", { SERVICE_ADVERTISE: "http://10.0.0.5:8080" }],
     ["a listen address that others can reach", { SERVICE_LISTEN: "0.0.0.0:8080" }],
   ])("auth-21: looks multi-node by %s", (_, environment) => {
-    expect(startRefusals(configOf(environment))).toEqual([expect.stringContaining("SERVICE_SINGLE_NODE=1")]);
-    expect(startRefusals(configOf({ ...environment, SERVICE_SINGLE_NODE: "1" }))).toEqual([]);
-    expect(startRefusals(configOf({ ...environment, SERVICE_COORD: "etcd:2379" }))).toEqual([]);
+    expect(startRefusals(buildConfig(environment))).toEqual([expect.stringContaining("SERVICE_SINGLE_NODE=1")]);
+    expect(startRefusals(buildConfig({ ...environment, SERVICE_SINGLE_NODE: "1" }))).toEqual([]);
+    expect(startRefusals(buildConfig({ ...environment, SERVICE_COORD: "etcd:2379" }))).toEqual([]);
   });
 
   test("auth-21: an unknown object-store scheme and an unknown embed provider", () => {
-    const problems = problemsOf({ SERVICE_OBJECT_STORE: "gs://bucket", SERVICE_EMBED_PROVIDER: "acme" });
+    const problems = listProblems({ SERVICE_OBJECT_STORE: "gs://bucket", SERVICE_EMBED_PROVIDER: "acme" });
     expect(problems).toEqual([
       expect.stringContaining("SERVICE_OBJECT_STORE must be file://"),
       expect.stringContaining("SERVICE_EMBED_PROVIDER must be voyage or openai"),
@@ -314,14 +316,16 @@ describe("start refusals", () => {
   });
 
   test("half a TLS pair, and one port for two listeners", () => {
-    expect(startRefusals(configOf({ SERVICE_TLS_CERT: "c.pem" }))).toEqual([
+    expect(startRefusals(buildConfig({ SERVICE_TLS_CERT: "c.pem" }))).toEqual([
       expect.stringContaining("SERVICE_TLS_KEY"),
     ]);
-    expect(startRefusals(configOf({ SERVICE_TLS_CERT: "c.pem", SERVICE_TLS_KEY: "k.pem" }))).toEqual([]);
-    expect(startRefusals(configOf({ SERVICE_ADMIN_LISTEN: "127.0.0.1:8080" }))).toEqual([
+    expect(startRefusals(buildConfig({ SERVICE_TLS_CERT: "c.pem", SERVICE_TLS_KEY: "k.pem" }))).toEqual([]);
+    expect(startRefusals(buildConfig({ SERVICE_ADMIN_LISTEN: "127.0.0.1:8080" }))).toEqual([
       expect.stringContaining("SERVICE_ADMIN_LISTEN"),
     ]);
-    expect(startRefusals(configOf({ SERVICE_ADMIN_LISTEN: "127.0.0.1:0", SERVICE_LISTEN: "127.0.0.1:0" }))).toEqual([]);
+    expect(startRefusals(buildConfig({ SERVICE_ADMIN_LISTEN: "127.0.0.1:0", SERVICE_LISTEN: "127.0.0.1:0" }))).toEqual(
+      [],
+    );
   });
 
   test("a node among others is warned of what cannot be shared, and of an address that cannot be reached", () => {
@@ -334,7 +338,7 @@ describe("start refusals", () => {
       SERVICE_PERSIST_AUTH_KEY: "1",
     };
     const warned = (environment: Record<string, string>): readonly string[] =>
-      startWarnings(configOf({ ...shared, ...environment }));
+      startWarnings(buildConfig({ ...shared, ...environment }));
     expect(warned({})).toEqual([]);
     expect(warned({ SERVICE_ADVERTISE: "http://localhost:8080" })).toEqual([
       expect.stringContaining("SERVICE_ADVERTISE is a loopback address"),
@@ -355,31 +359,31 @@ describe("start refusals", () => {
   });
 
   test("auth off is warned about, louder when the network can reach the node", () => {
-    expect(startWarnings(configOf({}))).toEqual([expect.not.stringContaining("open to the network")]);
-    expect(startWarnings(configOf({ SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([
+    expect(startWarnings(buildConfig({}))).toEqual([expect.not.stringContaining("open to the network")]);
+    expect(startWarnings(buildConfig({ SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([
       expect.stringContaining("open to the network"),
     ]);
-    expect(startWarnings(configOf({ SERVICE_OBJECT_STORE: "mem://", SERVICE_EMBED_API_KEY: "k" }))).toHaveLength(2);
+    expect(startWarnings(buildConfig({ SERVICE_OBJECT_STORE: "mem://", SERVICE_EMBED_API_KEY: "k" }))).toHaveLength(2);
   });
 
   test("an embedder that the texts reach in the clear is warned about, and an address without a key", () => {
     const auth = { SERVICE_AUTH: "on", ...keys };
     const embed = { ...auth, SERVICE_EMBED_API_KEY: "k" };
-    expect(startWarnings(configOf({ ...embed, SERVICE_EMBED_BASE_URL: "http://models.example.com/v1" }))).toEqual([
+    expect(startWarnings(buildConfig({ ...embed, SERVICE_EMBED_BASE_URL: "http://models.example.com/v1" }))).toEqual([
       expect.stringContaining("in the clear"),
     ]);
     for (const address of ["https://models.example.com/v1", "http://10.0.0.7:11434", "http://ollama:11434"])
-      expect(startWarnings(configOf({ ...embed, SERVICE_EMBED_BASE_URL: address })), address).toEqual([]);
+      expect(startWarnings(buildConfig({ ...embed, SERVICE_EMBED_BASE_URL: address })), address).toEqual([]);
     expect(
       startWarnings(
-        configOf({
+        buildConfig({
           ...embed,
           SERVICE_EMBED_BASE_URL: "http://models.example.com/v1",
           SERVICE_EMBED_SELF_HOSTED_HOSTS: "models.example.com",
         }),
       ),
     ).toEqual([]);
-    expect(startWarnings(configOf({ ...auth, SERVICE_EMBED_BASE_URL: "http://ollama:11434" }))).toEqual([
+    expect(startWarnings(buildConfig({ ...auth, SERVICE_EMBED_BASE_URL: "http://ollama:11434" }))).toEqual([
       expect.stringContaining("SERVICE_EMBED_API_KEY"),
     ]);
   });
@@ -388,7 +392,7 @@ describe("start refusals", () => {
     "an address of a model without a key is warned about, and so is one that shows texts and key: %s",
     (name) => {
       const warned = (environment: Record<string, string>): readonly string[] =>
-        startWarnings(configOf({ SERVICE_AUTH: "on", ...keys, ...environment }));
+        startWarnings(buildConfig({ SERVICE_AUTH: "on", ...keys, ...environment }));
       const [key, address] = [`SERVICE_${name}_API_KEY`, `SERVICE_${name}_BASE_URL`];
       expect(warned({ [key]: "k" })).toEqual([]);
       expect(warned({ [address]: "https://models.example.com" })).toEqual([
@@ -404,12 +408,12 @@ describe("start refusals", () => {
 
   test("credentials in the clear are warned about where the network can reach the node", () => {
     const auth = { SERVICE_AUTH: "on", ...keys };
-    expect(startWarnings(configOf(auth))).toEqual([]);
-    expect(startWarnings(configOf({ ...auth, SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([
+    expect(startWarnings(buildConfig(auth))).toEqual([]);
+    expect(startWarnings(buildConfig({ ...auth, SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([
       expect.stringContaining("SERVICE_TLS_CERT"),
     ]);
     expect(
-      startWarnings(configOf({ ...auth, SERVICE_LISTEN: "0.0.0.0:1", SERVICE_TLS_CERT: "c", SERVICE_TLS_KEY: "k" })),
+      startWarnings(buildConfig({ ...auth, SERVICE_LISTEN: "0.0.0.0:1", SERVICE_TLS_CERT: "c", SERVICE_TLS_KEY: "k" })),
     ).toEqual([]);
   });
 
@@ -433,10 +437,10 @@ describe("start refusals", () => {
 describe("derived texts", () => {
   test("every setting but the secrets has a flag of its own", () => {
     const rows = Object.values(settings);
-    const flags = rows.map(flagOf).filter((flag) => flag !== undefined);
+    const flags = rows.map(getFlag).filter((flag) => flag !== undefined);
     expect(new Set(flags).size).toBe(rows.filter((setting) => !setting.kind.secret).length);
-    expect(flagOf(settings.dataDirectory)).toBe("--data-dir");
-    expect(flagOf(settings.platformKey)).toBeUndefined();
+    expect(getFlag(settings.dataDirectory)).toBe("--data-dir");
+    expect(getFlag(settings.platformKey)).toBeUndefined();
   });
 
   test("the Markdown table has one row per variable", () => {

@@ -5,7 +5,7 @@ import { silentLog, type LogFields } from "../../../../src/base/log.ts";
 import { shortBoundsMs, Histogram } from "../../../../src/base/collections/histogram.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { TurnedAway } from "../../../../src/engine/api/engine-port.ts";
-import { backlogsOf, type EngineMeasures } from "../../../../src/engine/api/measures.ts";
+import { sumBacklogs, type EngineMeasures } from "../../../../src/engine/api/measures.ts";
 import { ClusterCounts } from "../../../../src/server/observability/cluster-counts.ts";
 import { EgressCounts } from "../../../../src/server/observability/egress-counts.ts";
 import { metricsText, type Snapshot } from "../../../../src/server/observability/metrics.ts";
@@ -13,9 +13,9 @@ import { RequestMetrics } from "../../../../src/server/wire/request-metrics.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
 import { endpoints } from "../../../../src/service/call/methods.ts";
 import { type ForwardedCall, type PeerHost, type Peers, Unreachable } from "../../../../src/service/placement/peers.ts";
-import { MeasuredStore, objectKindOf } from "../../../../src/store/measured-store.ts";
+import { MeasuredStore, parseObjectKind } from "../../../../src/store/measured-store.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
-import { readMetrics, sumOf } from "../../../support/metrics-text.ts";
+import { readMetrics, sumSamples } from "../../../support/metrics-text.ts";
 
 const world = realWorld();
 const ingest = endpoints.find(({ name }) => name === "MemoryService.Ingest")!;
@@ -47,7 +47,7 @@ function engineMeasures(): EngineMeasures {
   };
 }
 
-function snapshotOf(given: Partial<Snapshot> = {}): Snapshot {
+function buildSnapshot(given: Partial<Snapshot> = {}): Snapshot {
   const counts = new ClusterCounts();
   return {
     node: { id: "01HF7YAT00000000000000000N", name: "db-1", version: "0.0.0" },
@@ -85,14 +85,14 @@ test("a tally puts each duration into the first class that it fits in, and what 
 });
 
 test("a histogram's classes add up, in seconds, to its count", async () => {
-  const families = readMetrics(await metricsText(snapshotOf({ engines: [engineMeasures()] })));
+  const families = readMetrics(await metricsText(buildSnapshot({ engines: [engineMeasures()] })));
   const { samples } = families.get("palimpsest_disk_sync_seconds")!;
   const buckets = samples.filter(({ name }) => name.endsWith("_bucket"));
   expect(buckets.map(({ value }) => value)).toEqual(buckets.map(({ value }) => value).toSorted((a, b) => a - b));
   expect(buckets.map(({ labels }) => labels["le"])).toEqual([...shortBoundsMs.map((ms) => String(ms / 1_000)), "+Inf"]);
   expect([buckets[0]!.value, buckets.at(-2)!.value, buckets.at(-1)!.value]).toEqual([1, 2, 3]);
-  expect(sumOf(families, "palimpsest_disk_sync_seconds", {}, "palimpsest_disk_sync_seconds_count")).toBe(3);
-  expect(sumOf(families, "palimpsest_disk_sync_seconds", {}, "palimpsest_disk_sync_seconds_sum")).toBeCloseTo(
+  expect(sumSamples(families, "palimpsest_disk_sync_seconds", {}, "palimpsest_disk_sync_seconds_count")).toBe(3);
+  expect(sumSamples(families, "palimpsest_disk_sync_seconds", {}, "palimpsest_disk_sync_seconds_sum")).toBeCloseTo(
     5.00305,
     6,
   );
@@ -102,7 +102,7 @@ test(
   "an engine thread's numbers stand under its thread, in seconds and bytes; one that does not answer is " +
     "down and has none",
   async () => {
-    const families = readMetrics(await metricsText(snapshotOf({ engines: [undefined, engineMeasures()] })));
+    const families = readMetrics(await metricsText(buildSnapshot({ engines: [undefined, engineMeasures()] })));
     const at = { thread: "engine-1" };
     expect(families.get("palimpsest_engine_up")!.samples.map(({ labels, value }) => [labels["thread"], value])).toEqual(
       [
@@ -144,7 +144,7 @@ test(
 test(
   "every name says what it counts: a prefix, a unit where there is one, _total on counters and nowhere " + "else",
   async () => {
-    const families = readMetrics(await metricsText(snapshotOf({ engines: [engineMeasures()] })));
+    const families = readMetrics(await metricsText(buildSnapshot({ engines: [engineMeasures()] })));
     expect(families.size).toBeGreaterThan(40);
     for (const [name, { type, help }] of families) {
       expect(name).toMatch(/^palimpsest_[a-z_]+$/);
@@ -160,8 +160,8 @@ test("what waits is added up over open databases; of ages the oldest counts", ()
     { writes: 1, txids: 10, bytes: 100, ms: 5 },
     { writes: 3, txids: 1, bytes: 1, ms: 70 },
   ].map((backlog) => ({ backlog }));
-  expect(backlogsOf(backlogs)).toEqual({ databases: 2, writes: 4, writesMax: 3, txids: 11, bytes: 101, ms: 70 });
-  expect(backlogsOf([])).toEqual({ databases: 0, writes: 0, writesMax: 0, txids: 0, bytes: 0, ms: 0 });
+  expect(sumBacklogs(backlogs)).toEqual({ databases: 2, writes: 4, writesMax: 3, txids: 11, bytes: 101, ms: 70 });
+  expect(sumBacklogs([])).toEqual({ databases: 0, writes: 0, writesMax: 0, txids: 0, bytes: 0, ms: 0 });
 });
 
 test(
@@ -265,9 +265,9 @@ test("what a key is of", () => {
     ["else/x", "other"],
     ["", "other"],
   ])
-    expect(objectKindOf(`db/${uuid}/${key}`)).toBe(kind);
+    expect(parseObjectKind(`db/${uuid}/${key}`)).toBe(kind);
   for (const key of ["names/acme--alice.json", "policies/acme/namespace", "db/", ""])
-    expect(objectKindOf(key)).toBe("other");
+    expect(parseObjectKind(key)).toBe("other");
 });
 
 test("forwarded calls are counted by what came of them, in both directions, and pass unchanged", async () => {
@@ -354,7 +354,7 @@ test("labels have the values that stand in our own lists", async () => {
     for (const code of Object.keys(errorCodes) as (keyof typeof errorCodes)[])
       requestMetrics.begin(endpoint, "grpc", "00-garbage").end(new ServiceError(code, "no"));
   const families = readMetrics(
-    await metricsText(snapshotOf({ requestMetrics: requestMetrics.counts, engines: [engineMeasures()] })),
+    await metricsText(buildSnapshot({ requestMetrics: requestMetrics.counts, engines: [engineMeasures()] })),
   );
   const samples = families.get("palimpsest_requests_total")!.samples;
   expect(samples).toHaveLength(endpoints.length * Object.keys(errorCodes).length);

@@ -26,18 +26,18 @@ test("F56 it is told again and again whether object storage is reached, and for 
   void reach.keepLooking();
   expect((await seen(2)).isReached).toBe(true);
 
-  store.fateOf = () => "refused";
+  store.decideFate = () => "refused";
   const { isReached, silenceMs } = await seen(3);
   expect(isReached).toBe(false);
   expect(silenceMs).toBeGreaterThanOrEqual(limits.storeReachMs);
 
   // A store that says nothing at all counts as one that is not reached.
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  store.fateOf = () => ({ held: released });
+  store.decideFate = () => ({ held: released });
   expect((await seen(2)).silenceMs).toBeGreaterThan(silenceMs);
 
   release();
-  store.fateOf = () => "fine";
+  store.decideFate = () => "fine";
   await seen(1);
   const back = await seen(1);
   expect(back.isReached).toBe(true);
@@ -69,13 +69,13 @@ test(
     expect(await during(60_000)).toBeGreaterThanOrEqual(19);
     isNeeded = false;
     await time.pass(2 * limits.storeReachIdleMs);
-    store.fateOf = () => "refused";
+    store.decideFate = () => "refused";
     await time.pass(limits.storeReachIdleMs + limits.storeReachMs);
     const first = looks.find(({ isReached }) => !isReached)!;
     expect(first.silenceMs).toBeLessThan(limits.storeReachAnswerMs);
     expect(await during(60_000)).toBeGreaterThanOrEqual(15);
     expect(looks.at(-1)!.silenceMs).toBeGreaterThan(60_000);
-    store.fateOf = () => "fine";
+    store.decideFate = () => "fine";
     await time.pass(10_000);
     expect(looks.at(-1)).toEqual({ isReached: true, silenceMs: 0 });
     reach.close();

@@ -23,7 +23,7 @@ const wires: readonly (readonly [string, (baseUrl: string) => Transport])[] = [
   ["Connect by GET", (baseUrl) => createWebConnectTransport({ baseUrl, useHttpGet: true })],
 ];
 
-async function refusalOf(act: Promise<unknown>): Promise<ConnectError> {
+async function catchRefusal(act: Promise<unknown>): Promise<ConnectError> {
   try {
     await act;
   } catch (error) {
@@ -101,7 +101,7 @@ describe.each(wires)("%s", (_name, transportTo) => {
       const node = await openEcho({
         dispatch: () => Promise.reject(new ServiceError(code, `it is ${code}`, { txid: 12, retryAfterSecs: 3 })),
       });
-      const error = await refusalOf(createClient(ControlService, transportTo(node.address)).listDatabases({}));
+      const error = await catchRefusal(createClient(ControlService, transportTo(node.address)).listDatabases({}));
       expect([error.code, error.rawMessage]).toEqual([errorCodes[code].connect, `it is ${code}`]);
       expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: code, domain: "palimpsest" }]);
       expect(error.findDetails(RetryInfoSchema).map((info) => info.retryDelay?.seconds)).toEqual(
@@ -115,7 +115,7 @@ describe.each(wires)("%s", (_name, transportTo) => {
   test("a bug is internal with an id, in the log, and without its text", async () => {
     const bug = new Error("secret of ours");
     const node = await openEcho({ dispatch: () => Promise.reject(bug) });
-    const error = await refusalOf(createClient(ControlService, transportTo(node.address)).listDatabases({}));
+    const error = await catchRefusal(createClient(ControlService, transportTo(node.address)).listDatabases({}));
     expect([error.code, error.rawMessage]).toEqual([
       Code.Internal,
       expect.stringMatching(/^internal error [0-9A-Z]{26}:/),
@@ -128,19 +128,19 @@ describe.each(wires)("%s", (_name, transportTo) => {
     const node = await openEcho({ doors: { dataBodyBytesMax: 2 * 1024 * 1024 } });
     const control = createClient(ControlService, transportTo(node.address));
     const data = createClient(DataService, transportTo(node.address));
-    expect((await refusalOf(control.createDatabase({ name: "x".repeat(1024 * 1024) }))).code).toBe(
+    expect((await catchRefusal(control.createDatabase({ name: "x".repeat(1024 * 1024) }))).code).toBe(
       Code.ResourceExhausted,
     );
     const put = (bytes: number) =>
       data.putValue({ db: "d", ns: "n", key: "k", value: { data: new Uint8Array(bytes) } });
     await put(1024 * 1024 + 1);
-    expect((await refusalOf(put(2 * 1024 * 1024))).code).toBe(Code.ResourceExhausted);
+    expect((await catchRefusal(put(2 * 1024 * 1024))).code).toBe(Code.ResourceExhausted);
     expect(node.calls).toHaveLength(1);
   });
 
   test("a required message that is absent is named", async () => {
     const node = await openEcho();
-    const error = await refusalOf(
+    const error = await catchRefusal(
       createClient(DataService, transportTo(node.address)).searchVectors({ db: "d", coll: "c" }),
     );
     expect([error.code, error.rawMessage]).toEqual([Code.InvalidArgument, "vector is required"]);
@@ -156,7 +156,7 @@ describe.each(wires)("%s", (_name, transportTo) => {
       },
     });
     const abort = new AbortController();
-    const refused = refusalOf(
+    const refused = catchRefusal(
       createClient(ControlService, transportTo(node.address)).listDatabases({}, { signal: abort.signal }),
     );
     const signal = await begun;

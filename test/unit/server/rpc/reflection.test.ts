@@ -48,7 +48,7 @@ function filesIn({ messageResponse }: Answer): FileDescriptorProto[] {
   return messageResponse.value.fileDescriptorProto.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
 }
 
-function registryOf(answers: readonly Answer[]): FileRegistry {
+function buildRegistry(answers: readonly Answer[]): FileRegistry {
   // A registry wants every file after those it needs; reflection gives the asked one first.
   return createFileRegistry(create(FileDescriptorSetSchema, { file: inOrder(answers.flatMap(filesIn)) }));
 }
@@ -81,7 +81,7 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       "palimpsest.v1.DataService",
       "palimpsest.v1.MemoryService",
     ]);
-    const registry = registryOf(
+    const registry = buildRegistry(
       await ask(address, version, ...listed.map((value) => ({ case: "fileContainingSymbol", value }) as const)),
     );
     for (const { method, segments, httpMethod } of endpoints) {

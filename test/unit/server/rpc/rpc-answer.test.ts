@@ -2,7 +2,7 @@ import { create, toBinary, toJson } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ExecuteSqlResponseSchema, SqlResultSchema } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import { MemorySchema, RecallResponseSchema } from "../../../../gen/palimpsest/v1/memory_pb.ts";
-import { settleAnswer } from "../../../../src/server/rpc/rpc-answer.ts";
+import { prepareAnswer } from "../../../../src/server/rpc/rpc-answer.ts";
 import { compileWriter } from "../../../../src/server/rest/rest-encoder.ts";
 import { setJson } from "../../../../src/service/call/exact-json.ts";
 
@@ -28,7 +28,7 @@ function costMs(act: () => void): number {
 test("an answer of more values than can be encoded at once is refused, and REST has it in a moment", async () => {
   const dense = `[${"[],".repeat(340_000)}[]]`;
   const answer = recalled(Array(31).fill(dense));
-  await expect(settleAnswer(answer, world)).rejects.toMatchObject({
+  await expect(prepareAnswer(answer, world)).rejects.toMatchObject({
     code: "invalid_request",
     message: expect.stringContaining("over REST"),
   });
@@ -38,17 +38,17 @@ test("an answer of more values than can be encoded at once is refused, and REST 
   expect(text.length).toBeGreaterThan(31 * 1_000_000);
   const rows = create(SqlResultSchema, { columns: ["a"] });
   setJson(rows, "rows", dense);
-  await expect(settleAnswer(create(ExecuteSqlResponseSchema, { results: [rows] }), world)).rejects.toMatchObject({
+  await expect(prepareAnswer(create(ExecuteSqlResponseSchema, { results: [rows] }), world)).rejects.toMatchObject({
     code: "invalid_request",
   });
 });
 
 test("one below that is encoded in a time that can be told", async () => {
   const answer = recalled(Array(9).fill(`[${"[],".repeat(10_000)}[]]`));
-  await settleAnswer(answer, world);
+  await prepareAnswer(answer, world);
   expect(costMs(() => toBinary(RecallResponseSchema, answer))).toBeLessThan(300);
   const text = recalled(Array(31).fill(JSON.stringify("x".repeat(1_000_000))));
-  await settleAnswer(text, world);
+  await prepareAnswer(text, world);
   expect(costMs(() => toBinary(RecallResponseSchema, text))).toBeLessThan(100);
 });
 
@@ -60,7 +60,7 @@ test.each([
   '"E+300 in a text"',
 ])("what is made ready is what is read otherwise: %s", async (content) => {
   const [plain, settled] = [recalled([content]), recalled([content, JSON.stringify("y".repeat(40_000)), content])];
-  await settleAnswer(settled, world);
+  await prepareAnswer(settled, world);
   expect(toJson(MemorySchema, settled.memories[2]!)).toMatchObject({
     content: (toJson(MemorySchema, plain.memories[0]!) as { content: never }).content,
   });

@@ -10,7 +10,7 @@ import { ControlService } from "../../../../gen/palimpsest/v1/control_pb.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { Credentials } from "../../../../src/control/access/credentials.ts";
 import type { Identity } from "../../../../src/control/access/identity.ts";
-import { signingKeyOf } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";
 import { emptyAnswer, openEcho } from "../../../support/echo-node.ts";
 import { setWorld } from "../../../support/set-world.ts";
@@ -29,7 +29,7 @@ interface Connection {
 
 async function openNode() {
   const clock = setWorld(startMs);
-  const key = await signingKeyOf(generateKeyPairSync("ed25519").privateKey);
+  const key = await buildSigningKey(generateKeyPairSync("ed25519").privateKey);
   const tokens = new Tokens(key, clock.world);
   const credentials = new Credentials({ tokens, signingKey: key, platformKey, world: clock.world });
   const asked: (string | undefined)[] = [];
@@ -49,12 +49,12 @@ async function openNode() {
   });
   const mint = (lifetimeSecs = 60): Promise<string> => tokens.mint({ namespace: "acme" }, "write", lifetimeSecs);
   /** The outcome of a call, by what the dispatch saw or the refusal said. */
-  const outcomeOf = async (call: () => Promise<string | undefined>): Promise<Outcome> => {
+  const runCall = async (call: () => Promise<string | undefined>): Promise<Outcome> => {
     identity = undefined;
     const refusal = await call();
     return refusal ?? identity ?? "nobody";
   };
-  return { clock, credentials, asked, mint, outcomeOf, address: node.address, port: node.port };
+  return { clock, credentials, asked, mint, runCall, address: node.address, port: node.port };
 }
 
 type Node = Awaited<ReturnType<typeof openNode>>;
@@ -64,7 +64,7 @@ function overHttp1(node: Node): Connection {
   onTestFinished(() => agent.destroy());
   return {
     ask: (header) =>
-      node.outcomeOf(async () => {
+      node.runCall(async () => {
         const request = http.get({
           agent,
           host: "127.0.0.1",
@@ -84,7 +84,7 @@ function overHttp2(node: Node): Connection {
   onTestFinished(() => session.destroy());
   return {
     ask: (header) =>
-      node.outcomeOf(async () => {
+      node.runCall(async () => {
         const stream = session.request({
           ":path": "/v1/databases",
           ...(header === undefined ? {} : { authorization: header }),
@@ -104,7 +104,7 @@ function overGrpc(node: Node): Connection {
   const client = createClient(ControlService, createGrpcTransport({ baseUrl: node.address, sessionManager }));
   return {
     ask: (header) =>
-      node.outcomeOf(() =>
+      node.runCall(() =>
         client.listDatabases({}, { headers: header === undefined ? {} : { authorization: header } }).then(
           () => undefined,
           (error: { rawMessage: string }) => error.rawMessage,

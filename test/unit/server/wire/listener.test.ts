@@ -27,7 +27,7 @@ function connectHttp2(authority: string, options: http2.SecureClientSessionOptio
   return session;
 }
 
-async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
+async function readText(stream: NodeJS.ReadableStream): Promise<string> {
   let text = "";
   for await (const chunk of stream) text += String(chunk);
   return text;
@@ -36,7 +36,7 @@ async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
 async function overHttp2(session: http2.ClientHttp2Session, body: Buffer): Promise<string> {
   const stream = session.request({ ":method": "POST", ":path": "/x" });
   stream.end(body);
-  return textOf(stream);
+  return readText(stream);
 }
 
 function dial(port: number): net.Socket {
@@ -92,7 +92,7 @@ describe("one port for both HTTP versions", () => {
     const { port } = await openEcho({ listener: { onRequest: count } });
     const socket = dial(port);
     socket.write("GET /x HTTP/1.1\r\nhost: a\r\n\r\nGET /x HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-    expect((await textOf(socket)).match(/HTTP\/1.1 200/g)).toHaveLength(2);
+    expect((await readText(socket)).match(/HTTP\/1.1 200/g)).toHaveLength(2);
   });
 });
 
@@ -111,7 +111,7 @@ describe("peers that say too little", () => {
     const { port } = await openEcho({ listener: { times: { headersTimeoutMs: 100 } } });
     const socket = dial(port);
     socket.write("GET /health HTTP/1.1\r\nhos");
-    const answer = await textOf(socket);
+    const answer = await readText(socket);
     expect(answer).toContain("408 Request Timeout");
     expect(JSON.parse(answer.slice(answer.indexOf("{")))).toEqual({
       error: expect.any(String),
@@ -125,7 +125,7 @@ describe("peers that say too little", () => {
     socket.write(
       "POST /v1/databases HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{",
     );
-    expect(await textOf(socket)).toContain('"code":"request_timeout"');
+    expect(await readText(socket)).toContain('"code":"request_timeout"');
     const stream = connectHttp2(address).request({
       ":method": "POST",
       ":path": "/v1/databases",
@@ -159,7 +159,7 @@ describe("peers that say too little", () => {
     const open = busy.request({ ":path": "/open" });
     open.on("error", () => {});
     const idle = connectHttp2(address);
-    await textOf(idle.request({ ":path": "/x" }));
+    await readText(idle.request({ ":path": "/x" }));
     await once(idle, "close");
     expect(busy.closed).toBe(false);
   });
@@ -174,7 +174,7 @@ describe("what is not HTTP", () => {
     const { port } = await openEcho();
     const socket = dial(port);
     socket.write(bytes);
-    const answer = await textOf(socket);
+    const answer = await readText(socket);
     expect(answer.startsWith(`HTTP/1.1 ${status} `)).toBe(true);
     expect(JSON.parse(answer.slice(answer.indexOf("{")))).toMatchObject({ code: "invalid_request" });
   });
@@ -224,7 +224,7 @@ describe("TLS", () => {
     });
     request.end("abc");
     const [response] = (await once(request, "response")) as [http.IncomingMessage];
-    expect(await textOf(response)).toBe("1.1 3");
+    expect(await readText(response)).toBe("1.1 3");
     expect(await curl(port, ["-k"], "https")).toBe("2.0 3");
     await listener.close();
     await expect(fetch(`https://127.0.0.1:${port}/x`)).rejects.toThrow();
@@ -236,7 +236,7 @@ describe("TLS", () => {
     });
     const clear = dial(port);
     clear.write("GET /health HTTP/1.1\r\nhost: a\r\n\r\n");
-    expect(await textOf(clear)).not.toContain("200 OK");
+    expect(await readText(clear)).not.toContain("200 OK");
     const silent = dial(port);
     await once(silent, "connect");
     await listener.close();
@@ -268,8 +268,8 @@ describe("close", () => {
     const [response] = (await once(request, "response")) as [http.IncomingMessage];
     expect(response.statusCode).toBe(200);
     expect(response.headers.connection).toBe("close");
-    expect(await textOf(response)).toBe('{"databases":[]}\n');
-    expect(await textOf(stream)).toBe('{"databases":[]}\n');
+    expect(await readText(response)).toBe('{"databases":[]}\n');
+    expect(await readText(stream)).toBe('{"databases":[]}\n');
     await closing;
     agent.destroy();
   });

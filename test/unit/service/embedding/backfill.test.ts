@@ -13,7 +13,7 @@ import { hastyWorld } from "../../../support/hasty-world.ts";
 
 const factor = 20;
 
-function placeOf(name: string): Place {
+function buildPlace(name: string): Place {
   return { namespace: "acme", profile: name, target: { uuid: name, branch: "main", retention: { pitrMs: 1 } } };
 }
 
@@ -58,9 +58,9 @@ test(
     const { backfill, steps } = record(({ kind, after }) =>
       stepped(kind === "memory" && after < 20 ? { next: after + 10 } : {}),
     );
-    backfill.note(placeOf("a"));
-    backfill.note(placeOf("a"));
-    backfill.note(placeOf("b"));
+    backfill.note(buildPlace("a"));
+    backfill.note(buildPlace("a"));
+    backfill.note(buildPlace("b"));
     const expected = ["a", "b"].flatMap((name) => [
       `${name} memory 0`,
       `${name} memory 10`,
@@ -68,7 +68,7 @@ test(
       `${name} turn 0`,
     ]);
     await expect.poll(() => steps).toEqual(expected);
-    backfill.note(placeOf("a"));
+    backfill.note(buildPlace("a"));
     await pause(10 * limits.backfillPauseMs);
     expect(steps).toEqual(expected);
   },
@@ -76,10 +76,10 @@ test(
 
 test("what is missed brings a database back, also while it is being gone through", async () => {
   const { backfill, steps } = record((_, at) => {
-    if (at === 1) backfill.missed(placeOf("a"));
+    if (at === 1) backfill.missed(buildPlace("a"));
     return stepped();
   });
-  backfill.note(placeOf("a"));
+  backfill.note(buildPlace("a"));
   await expect.poll(() => steps).toEqual(["a memory 0", "a turn 0", "a memory 0", "a turn 0"]);
 });
 
@@ -87,8 +87,8 @@ test("where the embedder fails it is tried again after a rest, and begins with t
   const { backfill, steps } = record(({ place }, at) =>
     stepped(place.profile === "a" && at === 1 ? { failure: "unavailable" } : {}),
   );
-  backfill.note(placeOf("a"));
-  backfill.note(placeOf("b"));
+  backfill.note(buildPlace("a"));
+  backfill.note(buildPlace("b"));
   await expect.poll(() => steps).toEqual(["a memory 0", "b memory 0", "b turn 0", "a memory 0", "a turn 0"]);
 });
 
@@ -98,24 +98,24 @@ test("nothing is done while the embedder rests, where policy forbids it, and aft
     isAwake: () => awake,
     permits: ({ profile }) => Promise.resolve(profile !== "forbidden"),
   });
-  backfill.note(placeOf("a"));
+  backfill.note(buildPlace("a"));
   await pause(3 * limits.backfillRetryMs);
   expect(steps).toEqual([]);
   awake = true;
-  backfill.note(placeOf("forbidden"));
+  backfill.note(buildPlace("forbidden"));
   await expect.poll(() => steps).toEqual(["a memory 0", "a turn 0"]);
   backfill.close();
-  backfill.note(placeOf("b"));
+  backfill.note(buildPlace("b"));
   await pause(10 * limits.backfillPauseMs);
   expect(steps).toEqual(["a memory 0", "a turn 0"]);
 });
 
 test("a step that is refused ends the pass, and the next use of the database brings it back", async () => {
   const { backfill, steps } = record((_, at) => (at === 1 ? Promise.reject(new Error("gone")) : stepped()));
-  backfill.note(placeOf("a"));
+  backfill.note(buildPlace("a"));
   await expect.poll(() => steps).toEqual(["a memory 0"]);
   await pause(10 * limits.backfillPauseMs);
   expect(steps).toEqual(["a memory 0"]);
-  backfill.note(placeOf("a"));
+  backfill.note(buildPlace("a"));
   await expect.poll(() => steps).toEqual(["a memory 0", "a memory 0", "a turn 0"]);
 });

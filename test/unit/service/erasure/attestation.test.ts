@@ -59,7 +59,7 @@ describe("an erasure of a database that another node has a copy of", () => {
         awaiting: { branches: ["main"] },
       });
       expect(residueOnDisk(a, inFile)).toEqual([]);
-      await time.of(atB.replicaPurger.start());
+      await time.of(atB.replicaRemover.start());
       expect(residueOnDisk(b, inFile)).toEqual([]);
       await time.pass(120_000);
       const done = await atA.coupon(coupon.id);
@@ -106,7 +106,7 @@ describe("an erasure of a database that another node has a copy of", () => {
       const b2 = await openNode(time, "b", undefined, {}, b.directory);
       const atB2 = await member(b2, () => a2);
       expect(residueOnDisk(b2, inFile).length).toBeGreaterThan(0);
-      await time.of(atB2.replicaPurger.start());
+      await time.of(atB2.replicaRemover.start());
       expect(residueOnDisk(b2, inFile)).toEqual([]);
       await time.pass(120_000);
       expect((await atA2.coupon(coupon.id)).status).toBe("completed");
@@ -149,7 +149,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     expect(await finds(c, memoryId)).toBe(false);
     c.kill();
     const atB = await member(b, () => a);
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     await time.pass(120_000);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
     expect(residueOnDisk(c, inFile)).toEqual([]);
@@ -162,7 +162,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     atA.erasures.start();
     await time.pass(30_000);
     await atA.stop();
-    await a.letGo();
+    await a.releaseDatabase();
     await time.of(b.holding(2));
     const atB = await member(b, () => b);
     atB.erasures.start();
@@ -170,7 +170,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     expect((await atB.coupon(coupon.id)).waitingFor).toBe("a copy on node a-name (a)");
     expect(atB.nudged).toContain("a");
     const again = await member(a, () => b);
-    await time.of(again.replicaPurger.start());
+    await time.of(again.replicaRemover.start());
     await time.pass(120_000);
     const { receipt } = await atB.coupon(coupon.id);
     expect(receipt?.payload.evidence.local.map(({ node }) => node)).toEqual(["b", "a"]);
@@ -186,14 +186,14 @@ describe("an erasure of a database that another node has a copy of", () => {
       .map((key) => ({ key, bytes: time.store.read(key)!.bytes }));
     expect(orphans.length).toBeGreaterThan(0);
     // The node that wrote before is stopped in the middle of its puts; another one takes the database.
-    await a.letGo();
+    await a.releaseDatabase();
     await time.of(b.holding(2));
     const atB = await member(b, () => b);
     await b.put("next", "main", { durable: true });
     const { value: coupon } = await atB.erase(memoryId);
     atB.erasures.start();
     await time.pass(30_000);
-    await time.of((await member(a, () => b)).replicaPurger.start());
+    await time.of((await member(a, () => b)).replicaRemover.start());
     await time.pass(120_000);
     const { receipt } = await atB.coupon(coupon.id);
     expect(receipt).toBeDefined();
@@ -212,14 +212,14 @@ describe("an erasure of a database that another node has a copy of", () => {
   test("of a database that is deleted meanwhile completes when the other node has purged its copy too", async () => {
     const { time, a, b, atA, memoryId } = await shared();
     const { value: coupon } = await atA.erase(memoryId, 1_000);
-    await time.of(a.client.drop(a.at("main"), a.soon()));
+    await time.of(a.client.deleteTarget(a.at("main"), a.soon()));
     atA.erasures.start();
     atA.erasures.wake(a.uuid);
     await time.pass(200_000);
     expect(await atA.coupon(coupon.id)).toMatchObject({ status: "pending", awaiting: { copies: [{ node: "b" }] } });
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     expect(residueOnDisk(b, inFile)).toEqual([]);
     await time.pass(300_000);
     expect((await atA.coupon(coupon.id)).receipt?.payload.evidence.local.map(({ node }) => node)).toEqual(["a", "b"]);
@@ -232,7 +232,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     const { value: coupon } = await atA.erase(memoryId);
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     for (const one of [atA, atB]) one.erasures.start();
     await time.pass(300_000);
     expect((await atB.coupon(coupon.id)).status).toBe("completed");
@@ -245,7 +245,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     for (const one of [atA, atB]) one.erasures.start();
     const { value: coupon } = await atB.erase(memoryId);
     await time.pass(limits.replicaPurgerMs + 60_000);
@@ -271,7 +271,7 @@ describe("an erasure that two nodes look after", () => {
       expect(atA.acts).toEqual([]);
       const again = await member(b, () => a);
       again.owns = false;
-      await time.of(again.replicaPurger.start());
+      await time.of(again.replicaRemover.start());
       await time.pass(limits.shardLookMsMax + 60_000);
       expect(atA.acts).toContain("expunge");
       expect((await atA.coupon(coupon.id)).status).toBe("completed");
@@ -284,7 +284,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const { value: coupon } = await atA.erase(memoryId, 3_600);
     const atB = await member(b, () => a);
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     atB.owns = false;
     atB.erasures.start();
     await time.pass(3_700_000);
@@ -294,7 +294,7 @@ describe("an erasure that two nodes look after", () => {
     await time.pass(5_000);
     expect(atB.acts).toContain("expunge");
     expect(atB.nudged).toContain("b");
-    atB.replicaPurger.hurry();
+    atB.replicaRemover.hurry();
     await time.pass(10_000);
     expect((await atB.coupon(coupon.id)).status).toBe("completed");
     await Promise.all([atA.stop(), atB.stop()]);
@@ -303,14 +303,14 @@ describe("an erasure that two nodes look after", () => {
   test("has the other nodes look for their orders at once", async () => {
     const { time, b, a, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     // By now it looks as rarely as it ever does.
     await time.pass(4 * limits.shardLookMsMax);
     const { value: coupon } = await atA.erase(memoryId);
     atA.erasures.start();
     await time.pass(5_000);
     expect(atA.nudged).toContain("b");
-    atB.replicaPurger.hurry();
+    atB.replicaRemover.hurry();
     await time.pass(10_000);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
     await Promise.all([atA.stop(), atB.stop()]);
@@ -329,7 +329,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.replicaPurger.start());
+    await time.of(atB.replicaRemover.start());
     await a.branch({ act: "checkpoint", name: "before" });
     const { value: coupon } = await atA.erase(memoryId);
     atA.erasures.start();

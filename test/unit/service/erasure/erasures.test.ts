@@ -9,7 +9,7 @@ import { silentLog } from "../../../../src/base/log.ts";
 import { AuditLog } from "../../../../src/control/audit/audit-log.ts";
 import { ErasureCoupons } from "../../../../src/control/databases/erasure-coupons.ts";
 import { Receipts } from "../../../../src/control/access/receipts.ts";
-import { signingKeyOf } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { encodeCopyRecord } from "../../../../src/format/records/copy-record.ts";
 import { copyKey } from "../../../../src/format/keys/node-keys.ts";
 import { erasureCouponKey } from "../../../../src/format/keys/object-keys.ts";
@@ -33,8 +33,8 @@ async function serving(options = {}): Promise<Serving> {
   const { store } = node.time;
   const log = silentLog;
   const coupons = new ErasureCoupons({ store, world, log });
-  const audit = new AuditLog({ store, world, log, node: world.ulid(), flushMs: 1e9, policyOf: async () => noAudit });
-  const receipts = new Receipts(await signingKeyOf(generateKeyPairSync("ed25519").privateKey));
+  const audit = new AuditLog({ store, world, log, node: world.ulid(), flushMs: 1e9, readPolicy: async () => noAudit });
+  const receipts = new Receipts(await buildSigningKey(generateKeyPairSync("ed25519").privateKey));
   const erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: 0 });
   const target = node.node.at("main");
   return {
@@ -109,12 +109,12 @@ describe("an erasure whose attempts fail", () => {
       erasures.start();
       await node.time.pass(20_000);
       expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
-      node.time.store.fateOf = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
+      node.time.store.decideFate = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
       await node.time.pass(180_000);
       expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
       const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
       const { bytes } = node.time.store.read(key!)!;
-      node.time.store.fateOf = () => "fine";
+      node.time.store.decideFate = () => "fine";
       node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
       await node.time.pass(180_000);
       expect(await waitingFor(served, coupon.id)).toMatch(
@@ -178,13 +178,13 @@ describe("an erasure of a deleted database", () => {
     const secret = await node.remember("the zyxwvutsecret of it");
     const { value: coupon } = await erase(secret, 100_000);
     erasures.start();
-    await node.time.of(node.node.client.drop(node.node.at("main"), node.node.soon()));
+    await node.time.of(node.node.client.deleteTarget(node.node.at("main"), node.node.soon()));
     // Nothing of the database can be read while the first look is made.
-    node.time.store.fateOf = (_verb, key) => (key.startsWith("db/") ? "refused" : "fine");
+    node.time.store.decideFate = (_verb, key) => (key.startsWith("db/") ? "refused" : "fine");
     erasures.wake(node.uuid);
     await node.time.pass(10_000);
     expect(await statuses()).toEqual(["pending"]);
-    node.time.store.fateOf = () => "fine";
+    node.time.store.decideFate = () => "fine";
     await node.time.pass(600_000);
     expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
     await node.time.of(erasures.close());

@@ -20,7 +20,7 @@ interface Sweeping {
 }
 
 /** The sweeps of the node, looked for as often as it does. */
-function sweepsOf(node: TimedEngine): Sweeping {
+function buildSweeps(node: TimedEngine): Sweeping {
   const { world, time, client: engine } = node;
   const made: Sweeping = {
     sweeps: new DueSweeps({
@@ -29,7 +29,7 @@ function sweepsOf(node: TimedEngine): Sweeping {
       store: time.store,
       engine,
       shards: shardsWhile(() => made.owns),
-      retentionOf: async (database) => {
+      readRetention: async (database) => {
         made.asked.push(database);
         return made.retention;
       },
@@ -42,7 +42,7 @@ function sweepsOf(node: TimedEngine): Sweeping {
 }
 
 const dueKeys = (time: VirtualTime): string[] => time.store.keys("due/");
-const memoriesOf = async (node: TimedEngine): Promise<number> => {
+const countMemories = async (node: TimedEngine): Promise<number> => {
   const { value } = await node.time.of(node.client.read(node.at("main"), "memory.list", { limit: 10 }, node.soon()));
   return value.memories.length;
 };
@@ -70,7 +70,7 @@ describe("a cold database", () => {
       await time.pass(100_000);
       expect(dueKeys(time)).toHaveLength(1);
       const node = await first.again();
-      const { sweeps } = sweepsOf(node);
+      const { sweeps } = buildSweeps(node);
       expect(await mayExpire(time)).toBe(true);
       const manifestBefore = time.manifest(node.uuid);
       sweeps.start();
@@ -92,7 +92,7 @@ describe("a cold database", () => {
     const node = new TimedEngine(time, idle);
     await node.put("k");
     await time.pass(100_000);
-    const { sweeps } = sweepsOf(node);
+    const { sweeps } = buildSweeps(node);
     sweeps.start();
     await time.pass(2 * day);
     expect(dueKeys(time)).toEqual([]);
@@ -110,7 +110,7 @@ describe("a cold database", () => {
       await first.branch({ act: "fork", name: "burner", ttlSecs: 7_000 });
       await time.pass(100_000);
       const node = await first.again();
-      const { sweeps } = sweepsOf(node);
+      const { sweeps } = buildSweeps(node);
       sweeps.start();
       await time.pass(hourMs);
       expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main", "burner"]);
@@ -137,7 +137,7 @@ describe("a cold database", () => {
     await time.pass(100_000);
     expect(time.history(first.uuid).timelines).toHaveLength(1);
     const node = await first.again();
-    const { sweeps } = sweepsOf(node);
+    const { sweeps } = buildSweeps(node);
     sweeps.start();
     await time.pass(30 * hourMs);
     expect(time.history(node.uuid).timelines).toHaveLength(0);
@@ -170,15 +170,15 @@ describe("a cold database", () => {
         ),
       );
       await time.pass(100_000);
-      const one = sweepsOf(node);
+      const one = buildSweeps(node);
       // The policy is looser by then.
       one.retention = { pitrMs: day, eventMaxAgeMs: 5 * hourMs };
       one.sweeps.start();
       await time.pass(3 * hourMs);
       expect(one.asked).toEqual(["acme--alice"]);
-      expect(await memoriesOf(node)).toBe(2);
+      expect(await countMemories(node)).toBe(2);
       await time.pass(6 * hourMs);
-      expect(await memoriesOf(node)).toBe(1);
+      expect(await countMemories(node)).toBe(1);
       await time.of(one.sweeps.close());
     },
   );
@@ -189,8 +189,8 @@ describe("a cold database", () => {
     await time.of(putting(node, "passing", 600));
     await time.pass(100_000);
     expect(dueKeys(time)).toHaveLength(1);
-    await time.of(node.client.drop(node.at("main"), node.soon()));
-    const { sweeps } = sweepsOf(node);
+    await time.of(node.client.deleteTarget(node.at("main"), node.soon()));
+    const { sweeps } = buildSweeps(node);
     sweeps.start();
     await time.pass(3 * hourMs);
     expect(dueKeys(time)).toEqual([]);
@@ -203,12 +203,12 @@ describe("a cold database", () => {
     const node = new TimedEngine(time, idle);
     await time.of(putting(node, "passing", 600));
     await time.pass(100_000);
-    const { sweeps } = sweepsOf(node);
-    time.store.fateOf = (verb, key) => (verb !== "list" && key.startsWith("db/") ? "refused" : "fine");
+    const { sweeps } = buildSweeps(node);
+    time.store.decideFate = (verb, key) => (verb !== "list" && key.startsWith("db/") ? "refused" : "fine");
     sweeps.start();
     await time.pass(3 * hourMs);
     expect(dueKeys(time)).toHaveLength(1);
-    time.store.fateOf = () => "fine";
+    time.store.decideFate = () => "fine";
     await time.pass(limits.dueLookMs + 60_000);
     expect(dueKeys(time)).toEqual([]);
     expect(await mayExpire(time)).toBe(false);
@@ -223,11 +223,11 @@ describe("several nodes", () => {
     await a.hold(1, 1e12);
     await time.of(putting(a, "passing", 600));
     await time.pass(100_000);
-    await a.letGo();
+    await a.releaseDatabase();
     expect(dueKeys(time)).toHaveLength(1);
     await b.hold(2, 1e12);
-    const [one, two] = [sweepsOf(b), sweepsOf(b)];
-    const idleOne = sweepsOf(a);
+    const [one, two] = [buildSweeps(b), buildSweeps(b)];
+    const idleOne = buildSweeps(a);
     idleOne.owns = false;
     for (const { sweeps } of [one, two, idleOne]) sweeps.start();
     await time.pass(2 * hourMs);
@@ -242,7 +242,7 @@ describe("several nodes", () => {
     const a = new LeasedNode(time, "a");
     await a.hold(1);
     await time.of(putting(a, "passing", 600));
-    await a.letGo();
+    await a.releaseDatabase();
     expect(dueKeys(time)).toHaveLength(1);
   });
 });
@@ -253,7 +253,7 @@ describe("F42: a clock that is ahead", () => {
     const node = new TimedEngine(time, idle);
     await time.of(putting(node, "passing", 2 * 86_400));
     await time.pass(60_000);
-    const { sweeps } = sweepsOf(node);
+    const { sweeps } = buildSweeps(node);
     const entries = dueKeys(time);
     expect(entries).toHaveLength(1);
     node.world.skewMs = 4 * day;

@@ -8,7 +8,7 @@ import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { Credentials } from "../../../../src/control/access/credentials.ts";
 import { Databases } from "../../../../src/control/databases/databases.ts";
-import { signingKeyOf } from "../../../../src/control/access/signing-key.ts";
+import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
 import { Authorization } from "../../../../src/service/pipeline/authorization.ts";
@@ -32,7 +32,7 @@ class StoreWithOutages extends MemoryStore {
 }
 
 const world = realWorld();
-const signingKey = await signingKeyOf(generateKeyPairSync("ed25519").privateKey);
+const signingKey = await buildSigningKey(generateKeyPairSync("ed25519").privateKey);
 const tokens = new Tokens(signingKey, world);
 
 function open() {

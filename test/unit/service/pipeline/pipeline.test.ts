@@ -40,7 +40,7 @@ function dispatch(
   return pipeline(call);
 }
 
-async function durabilityOf(
+async function askDurability(
   durability: string | undefined,
   node: PipelineOptions["durability"],
 ): Promise<boolean | undefined> {
@@ -56,7 +56,7 @@ async function durabilityOf(
   return durable;
 }
 
-async function refusalOf(handler: Handler): Promise<ServiceError["detail"]> {
+async function catchRefusal(handler: Handler): Promise<ServiceError["detail"]> {
   const error: unknown = await dispatch(handler).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(ServiceError);
   return (error as ServiceError).detail;
@@ -66,7 +66,7 @@ test("durability can only be escalated: by the request or by the node, and `stan
   const outcomes: unknown[] = [];
   for (const node of ["standard", "durable"] as const)
     for (const asked of [undefined, "standard", "durable"])
-      outcomes.push([node, asked, await durabilityOf(asked, node)]);
+      outcomes.push([node, asked, await askDurability(asked, node)]);
   expect(outcomes).toEqual([
     ["standard", undefined, false],
     ["standard", "standard", false],
@@ -103,12 +103,12 @@ test(
         saw(context);
         throw error;
       };
-    expect(await refusalOf(after(new ServiceError("not_found", "no")))).toEqual({
+    expect(await catchRefusal(after(new ServiceError("not_found", "no")))).toEqual({
       txid: 7,
       headers: { "Service-Durable-Txid": "5" },
     });
     expect(
-      await refusalOf(
+      await catchRefusal(
         after(new ServiceError("conflict", "no", { txid: 9, retryAfterSecs: 2, headers: { Allow: "GET" } })),
       ),
     ).toEqual({
@@ -120,7 +120,7 @@ test(
       (error: ServiceError): Handler =>
       async () =>
         Promise.reject(error);
-    expect(await refusalOf(unseen(new ServiceError("conflict", "no", { txid: 9 })))).toEqual({ txid: 9 });
-    expect(await refusalOf(unseen(new ServiceError("database_not_found", "no")))).toEqual({});
+    expect(await catchRefusal(unseen(new ServiceError("conflict", "no", { txid: 9 })))).toEqual({ txid: 9 });
+    expect(await catchRefusal(unseen(new ServiceError("database_not_found", "no")))).toEqual({});
   },
 );

@@ -9,7 +9,7 @@ import { TurnedAway } from "../../../../src/engine/api/engine-port.ts";
 import { Held } from "../../../../src/service/placement/owned-databases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
-import { mainOf } from "../../../support/placed-nodes.ts";
+import { buildMainTarget } from "../../../support/placed-nodes.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
 import { LeaseTable, SharedLeases } from "../../../support/shared-leases.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
@@ -46,7 +46,7 @@ async function holding(
     held,
     table,
     store,
-    put: (uuid) => client.write(mainOf(uuid), "kv.put", input, { deadlineMs: world.monotonicMs() + 10_000 }),
+    put: (uuid) => client.write(buildMainTarget(uuid), "kv.put", input, { deadlineMs: world.monotonicMs() + 10_000 }),
   };
 }
 
@@ -62,7 +62,7 @@ describe("the databases that a node holds", () => {
       }
       held.use(first);
       await held.take(third);
-      await held.settled(second);
+      await held.waitUntilReleased(second);
       expect([first, second, third].map((uuid) => held.has(uuid))).toEqual([true, false, true]);
       expect(table.holding(second)).toEqual({ holder: undefined });
       await expect(put(second)).rejects.toThrow(TurnedAway);
@@ -74,7 +74,11 @@ describe("the databases that a node holds", () => {
     const { held, put } = await holding(10);
     expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", leaseEpoch: 1 });
     await put(uuidOf(1));
-    const [, again, shared] = await Promise.all([held.giveUp(uuidOf(1)), held.take(uuidOf(1)), held.take(uuidOf(1))]);
+    const [, again, shared] = await Promise.all([
+      held.releaseHeld(uuidOf(1)),
+      held.take(uuidOf(1)),
+      held.take(uuidOf(1)),
+    ]);
     expect([again, shared]).toEqual([
       { kind: "acquired", leaseEpoch: 2 },
       { kind: "acquired", leaseEpoch: 2 },
@@ -86,11 +90,11 @@ describe("the databases that a node holds", () => {
     const { held, table, store, put } = await holding(10, hastyWorld(20));
     await held.take(uuidOf(1));
     await put(uuidOf(1));
-    store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
-    await held.giveUp(uuidOf(1));
+    store.decideFate = (verb) => (verb === "put" ? "refused" : "fine");
+    await held.releaseHeld(uuidOf(1));
     expect(held.has(uuidOf(1))).toBe(false);
     expect(table.holding(uuidOf(1)).holder).toMatchObject({ nodeId: "a", leaseEpoch: 1 });
-    store.fateOf = () => "fine";
+    store.decideFate = () => "fine";
     expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", leaseEpoch: 2 });
     await put(uuidOf(1));
   });
@@ -108,7 +112,7 @@ describe("the databases that a node holds", () => {
   test("a term that has passed takes nothing away from the present one", async () => {
     const { held } = await holding(10);
     await held.take(uuidOf(1));
-    await held.giveUp(uuidOf(1));
+    await held.releaseHeld(uuidOf(1));
     await held.take(uuidOf(1));
     held.forget(uuidOf(1), 1);
     await held.fenced(uuidOf(1), 1);

@@ -8,12 +8,12 @@ import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
-import { mainOf, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
+import { buildMainTarget, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
 
 const uuid = uuidOf(1);
 
 /** What came of a call that must be refused. */
-async function refusalOf(call: Promise<unknown>): Promise<ServiceError> {
+async function catchRefusal(call: Promise<unknown>): Promise<ServiceError> {
   const error = await call.then(
     () => undefined,
     (thrown: unknown) => thrown,
@@ -51,7 +51,7 @@ describe("a database has one writer", () => {
     expect(answer.durableTxid).toBeGreaterThanOrEqual(2);
     expect(await cluster.get(a, uuid, "one")).toBe("1");
     expect(await cluster.get(a, uuid, "two")).toBe("2");
-    expect(cluster.holderOf(uuid)).toBe("a");
+    expect(cluster.findHolder(uuid)).toBe("a");
     expect([a.peers.forwarded.length, b.peers.forwarded.length]).toEqual([0, 1]);
   });
 
@@ -61,7 +61,7 @@ describe("a database has one writer", () => {
       nodes: [a, b],
     } = await PlacedNodes.start("a", "b");
     await cluster.put(a, uuid, "one", "1");
-    const [there, here] = await Promise.all([b, a].map((node) => refusalOf(cluster.put(node, uuid, "", "no key"))));
+    const [there, here] = await Promise.all([b, a].map((node) => catchRefusal(cluster.put(node, uuid, "", "no key"))));
     expect({ code: there!.code, message: there!.message, detail: there!.detail }).toEqual({
       code: here!.code,
       message: here!.message,
@@ -77,7 +77,7 @@ describe("a database has one writer", () => {
     } = await PlacedNodes.start("a", "b");
     await cluster.put(a, uuid, "one", "1");
     await a.placement.handOver();
-    expect(cluster.holderOf(uuid)).toBeUndefined();
+    expect(cluster.findHolder(uuid)).toBeUndefined();
     expect((await cluster.put(b, uuid, "two", "2")).txid).toBeGreaterThan(1);
     expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "b", leaseEpoch: 2 });
     expect([await cluster.get(b, uuid, "one"), await cluster.get(b, uuid, "two")]).toEqual(["1", "2"]);
@@ -95,11 +95,11 @@ describe("a database has one writer", () => {
         ({
           memories: [{ type: "fact", summary, content: JSON.stringify(summary), keywords: "", topicKey: "theme" }],
         }) as never;
-      const first = await a.placement.write(mainOf(uuid), "memory.ingest", fact("dark"), cluster.deadline());
-      const second = await b.placement.write(mainOf(uuid), "memory.ingest", fact("light"), cluster.deadline());
+      const first = await a.placement.write(buildMainTarget(uuid), "memory.ingest", fact("dark"), cluster.deadline());
+      const second = await b.placement.write(buildMainTarget(uuid), "memory.ingest", fact("light"), cluster.deadline());
       expect(second.txid).toBeGreaterThan(first.txid);
       expect(second.value.results[0]!.superseded).toEqual([first.value.results[0]!.id]);
-      expect(cluster.holderOf(uuid)).toBe("a");
+      expect(cluster.findHolder(uuid)).toBe("a");
     },
   );
 
@@ -117,7 +117,7 @@ describe("a database has one writer", () => {
       const { txid } = await cluster.put(a, uuid, "k", "new");
       expect(await cluster.get(b, uuid, "k", { minTxid: txid })).toBe("new");
       expect(await cluster.get(b, uuid, "k", { consistency: "primary" })).toBe("new");
-      expect(cluster.holderOf(uuid)).toBe("a");
+      expect(cluster.findHolder(uuid)).toBe("a");
     },
   );
 
@@ -140,10 +140,10 @@ describe("a database has one writer", () => {
       nodes: [a, b],
     } = await PlacedNodes.start("a", "b");
     await cluster.put(a, uuid, "k", "v", { durable: true });
-    await b.placement.drop(mainOf(uuid), cluster.deadline());
+    await b.placement.deleteTarget(buildMainTarget(uuid), cluster.deadline());
     expect(cluster.table.holding(uuid)).toEqual({ holder: undefined });
     for (const node of [a, b])
-      expect((await refusalOf(cluster.put(node, uuid, "k", "again"))).code).toBe("database_not_found");
+      expect((await catchRefusal(cluster.put(node, uuid, "k", "again"))).code).toBe("database_not_found");
   });
 
   test("plain reads do not go back behind what the writer has answered by way of this node", async () => {
@@ -183,7 +183,7 @@ describe("a database has one writer", () => {
       )
       .toBe("done");
     expect(await cluster.get(reader, uuid, "k", { consistency: "primary" })).toBe("new");
-    expect(cluster.holderOf(uuid)).not.toBe(reader.id);
+    expect(cluster.findHolder(uuid)).not.toBe(reader.id);
     await expect(cluster.get(reader, uuid, "k", { minTxid: lost })).rejects.toMatchObject({ code: "conflict" });
     expect(await cluster.get(reader, uuid, "k")).toBe("new");
   });
@@ -196,7 +196,7 @@ describe("a database has one writer", () => {
     await cluster.put(a, uuid, "k", "v");
     await a.placement.handOver();
     expect(await cluster.get(b, uuid, "k")).toBe("v");
-    expect(cluster.holderOf(uuid)).toBeUndefined();
+    expect(cluster.findHolder(uuid)).toBeUndefined();
   });
 });
 
@@ -247,7 +247,7 @@ describe("finding the writer", () => {
         const raced = uuidOf(100 + index);
         const answers = await Promise.all([cluster.put(a, raced, "a", "1"), cluster.put(b, raced, "b", "2")]);
         expect(Math.max(...answers.map(({ txid }) => txid))).toBeLessThanOrEqual(2);
-        const holder = cluster.holderOf(raced) === "a" ? a : b;
+        const holder = cluster.findHolder(raced) === "a" ? a : b;
         expect([await cluster.get(holder, raced, "a"), await cluster.get(holder, raced, "b")]).toEqual(["1", "2"]);
       }),
     );
@@ -267,7 +267,7 @@ describe("finding the writer", () => {
     await b.leases.acquire(uuid);
     cluster.table.cut("b");
     const before = b.peers.forwarded.length;
-    const refusal = await refusalOf(cluster.put(a, uuid, "k", "3", { budgetMs: placedTtlMs / 2 }));
+    const refusal = await catchRefusal(cluster.put(a, uuid, "k", "3", { budgetMs: placedTtlMs / 2 }));
     expect(refusal.code).toBe("unavailable");
     expect(refusal.detail.retryAfterSecs).toBeGreaterThanOrEqual(1);
     expect(b.peers.forwarded).toHaveLength(before);
@@ -287,9 +287,9 @@ describe("finding the writer", () => {
       await cluster.put(c, uuid, "k", "2");
       await a.placement.handOver();
       await cluster.put(b, uuid, "k", "3");
-      const holder = cluster.holderOf(uuid)!;
+      const holder = cluster.findHolder(uuid)!;
       expect((await cluster.put(c, uuid, "k", "4")).txid).toBeGreaterThan(3);
-      expect(cluster.holderOf(uuid)).toBe(holder);
+      expect(cluster.findHolder(uuid)).toBe(holder);
       expect(holder).not.toBe("a");
     },
   );
@@ -302,7 +302,7 @@ describe("finding the writer", () => {
     await cluster.put(a, uuid, "k", "1");
     await cluster.put(b, uuid, "k", "2");
     // All that the node knows of it is gone, as after a crash; its lease is not.
-    await a.engine.client.letGo(uuid, cluster.deadline());
+    await a.engine.client.releaseDatabase(uuid, cluster.deadline());
     expect((await cluster.put(b, uuid, "k", "3")).txid).toBeGreaterThan(2);
     expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "a", leaseEpoch: 2 });
   });
@@ -328,7 +328,7 @@ describe("a node that is gone", () => {
         reachesStore: true,
         sharesJobs: true,
       }));
-      expect(uuids.map((each) => cluster.holderOf(each))).toEqual(
+      expect(uuids.map((each) => cluster.findHolder(each))).toEqual(
         uuids.map((each) => new Rendezvous(living).first(each)!.id),
       );
       for (const each of uuids) expect(await cluster.get(b, each, "k", { consistency: "primary" })).toBe("w");
@@ -344,7 +344,7 @@ describe("a node that is gone", () => {
       } = await PlacedNodes.start("a", "b");
       await cluster.put(a, uuid, "k", "v");
       cluster.isolate(a);
-      const refusal = await refusalOf(cluster.put(b, uuid, "k", "w", { budgetMs: 300 }));
+      const refusal = await catchRefusal(cluster.put(b, uuid, "k", "w", { budgetMs: 300 }));
       expect([refusal.code, refusal.detail.retryAfterSecs]).toEqual(["unavailable", 1]);
     },
   );
@@ -373,7 +373,7 @@ describe("a node that is gone", () => {
     isOver = true;
     await Promise.all(writers);
     for (const each of uuids) {
-      expect(cluster.holderOf(each)).not.toBe("a");
+      expect(cluster.findHolder(each)).not.toBe("a");
       const keys = written.get(each)!;
       expect(keys.length).toBeGreaterThan(10);
       for (const key of keys) expect(await cluster.get(c, each, key, { consistency: "primary" })).toBe(key);
@@ -387,7 +387,7 @@ describe("a node that is gone", () => {
     } = await PlacedNodes.start("a");
     await cluster.put(a, uuid, "k", "v");
     await a.placement.handOver();
-    expect((await refusalOf(cluster.put(a, uuid, "k", "w"))).code).toBe("unavailable");
+    expect((await catchRefusal(cluster.put(a, uuid, "k", "w"))).code).toBe("unavailable");
     expect(await cluster.get(a, uuid, "k")).toBe("v");
   });
 });
@@ -409,7 +409,7 @@ describe("when leases fail", () => {
       expect((await cluster.put(a, uuid, "k", "3")).txid).toBe(3);
       expect((await cluster.put(b, uuid, "k", "4")).txid).toBe(4);
       expect(await cluster.get(b, uuid, "k", { minTxid: 4 })).toBe("4");
-      const fresh = await refusalOf(cluster.put(a, uuidOf(2), "k", "v"));
+      const fresh = await catchRefusal(cluster.put(a, uuidOf(2), "k", "v"));
       expect([fresh.code, fresh.detail.retryAfterSecs]).toEqual(["unavailable", 1]);
       expect(await cluster.get(a, uuidOf(2), "k")).toBeUndefined();
     },
@@ -432,12 +432,12 @@ describe("when leases fail", () => {
           ),
         );
         written.push(key);
-        cluster.table.revoke(cluster.holderOf(uuid) ?? "nobody");
+        cluster.table.revoke(cluster.findHolder(uuid) ?? "nobody");
       }
     }
     // Who believes in a lease that was taken away answers from what it has, until it asks to renew it.
     await until(() =>
-      [a, b].every(({ id, placement }) => placement.heldCount === (cluster.holderOf(uuid) === id ? 1 : 0)),
+      [a, b].every(({ id, placement }) => placement.heldCount === (cluster.findHolder(uuid) === id ? 1 : 0)),
     );
     for (const key of written) expect(await cluster.get(a, uuid, key, { consistency: "primary" })).toBe("v");
     expect(cluster.table.holding(uuid).holder!.leaseEpoch).toBeGreaterThan(1);
@@ -453,7 +453,7 @@ describe("when leases fail", () => {
     cluster.table.cut("a");
     cluster.table.revoke("a");
     await cluster.put(b, uuid, "k", "2", { durable: true });
-    expect(cluster.holderOf(uuid)).toBe("b");
+    expect(cluster.findHolder(uuid)).toBe("b");
     // Whatever it answers, it has not been done there.
     await cluster.put(a, uuid, "k", "3", { durable: true, budgetMs: 2_000 }).then(
       () => expect.unreachable(),
@@ -463,7 +463,7 @@ describe("when leases fail", () => {
     cluster.table.mend("a");
     await until(() => a.placement.isLeased);
     await cluster.put(a, uuid, "k", "4");
-    expect(cluster.holderOf(uuid)).toBe("b");
+    expect(cluster.findHolder(uuid)).toBe("b");
     expect(await cluster.get(b, uuid, "k")).toBe("4");
   });
 });

@@ -3,24 +3,25 @@ import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 
-function nodesOf(...ids: string[]): LiveNode[] {
+function buildNodes(...ids: string[]): LiveNode[] {
   return ids.map((id) => ({ id, address: `http://${id}`, reachesStore: true, sharesJobs: true }));
 }
 
 const uuids = Array.from({ length: 6_000 }, (_, index) => uuidOf(index));
-const preferredOf = (uuid: string, nodes: readonly LiveNode[]): string => new Rendezvous(nodes).first(uuid)!.id;
+const findPreferred = (uuid: string, nodes: readonly LiveNode[]): string => new Rendezvous(nodes).first(uuid)!.id;
 
 describe("the node that should take a database", () => {
   test("is the same in whatever order the nodes are given", () => {
-    const nodes = nodesOf("a", "b", "c", "d");
-    for (const uuid of uuids.slice(0, 50)) expect(preferredOf(uuid, nodes.toReversed())).toBe(preferredOf(uuid, nodes));
+    const nodes = buildNodes("a", "b", "c", "d");
+    for (const uuid of uuids.slice(0, 50))
+      expect(findPreferred(uuid, nodes.toReversed())).toBe(findPreferred(uuid, nodes));
     expect(new Rendezvous([]).first(uuids[0]!)).toBeUndefined();
   });
 
   test("gives each node its share", () => {
     const counts = new Map<string, number>();
     for (const uuid of uuids) {
-      const id = preferredOf(uuid, nodesOf("a", "b", "c"));
+      const id = findPreferred(uuid, buildNodes("a", "b", "c"));
       counts.set(id, (counts.get(id) ?? 0) + 1);
     }
     // A third is 2000; the standard deviation is 37.
@@ -32,8 +33,8 @@ describe("the node that should take a database", () => {
     const moved = new Map<string, number>();
     for (const uuid of uuids) {
       const [before, after] = [
-        preferredOf(uuid, nodesOf("a", "b", "c", "d")),
-        preferredOf(uuid, nodesOf("a", "b", "c")),
+        findPreferred(uuid, buildNodes("a", "b", "c", "d")),
+        findPreferred(uuid, buildNodes("a", "b", "c")),
       ];
       if (before === "d") moved.set(after, (moved.get(after) ?? 0) + 1);
       else expect(after).toBe(before);
@@ -44,7 +45,7 @@ describe("the node that should take a database", () => {
   });
 
   test("is one that does not reach object storage only when no other is left, and never one that may not", () => {
-    const nodes = nodesOf("a", "b", "c").map((node) => ({ ...node, reachesStore: node.id !== "b" }));
+    const nodes = buildNodes("a", "b", "c").map((node) => ({ ...node, reachesStore: node.id !== "b" }));
     const order = new Rendezvous(nodes);
     for (const uuid of uuids.slice(0, 50)) {
       expect(order.first(uuid)!.id).not.toBe("b");
@@ -55,7 +56,7 @@ describe("the node that should take a database", () => {
   });
 
   test("is found among 1,000 nodes in less than 50 µs", () => {
-    const order = new Rendezvous(nodesOf(...Array.from({ length: 1_000 }, (_, index) => `node-${index}`)));
+    const order = new Rendezvous(buildNodes(...Array.from({ length: 1_000 }, (_, index) => `node-${index}`)));
     const found = new Set<string>();
     const roundUs = (): number => {
       const startedMs = performance.now();

@@ -11,9 +11,9 @@ import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { Scheduler } from "../../../sim/scheduler.ts";
 import { SimWorld } from "../../../sim/sim-world.ts";
 
-const nodesOf = (...ids: string[]): LiveNode[] =>
+const buildNodes = (...ids: string[]): LiveNode[] =>
   ids.map((id) => ({ id, address: `http://${id}`, reachesStore: true, sharesJobs: true }));
-const idsOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `node-${index}`);
+const buildIds = (count: number): string[] => Array.from({ length: count }, (_, index) => `node-${index}`);
 
 function sharedAmong(...memberships: readonly LiveNode[][]): ShardOwners {
   const owners = new ShardOwners();
@@ -26,7 +26,7 @@ const ownedBy = (owners: ShardOwners, ids: readonly string[]): number[] => ids.m
 describe("shards", () => {
   test("each have one owner, and every node its share", () => {
     for (const count of [1, 3, 10, 100]) {
-      const shares = ownedBy(sharedAmong(nodesOf(...idsOf(count))), idsOf(count));
+      const shares = ownedBy(sharedAmong(buildNodes(...buildIds(count))), buildIds(count));
       expect(shares.reduce((sum, share) => sum + share, 0)).toBe(shardsCount);
       const [mean, deviation] = [shardsCount / count, Math.sqrt(shardsCount / count)];
       for (const share of shares) expect(Math.abs(share - mean)).toBeLessThanOrEqual(5 * deviation);
@@ -36,20 +36,20 @@ describe("shards", () => {
   test(
     "come to the same owners by whatever way the nodes came and went, and only those of a node that goes " + "move",
     () => {
-      const [a, b] = [idsOf(40), idsOf(60).slice(20)];
-      const direct = sharedAmong(nodesOf(...b));
+      const [a, b] = [buildIds(40), buildIds(60).slice(20)];
+      const direct = sharedAmong(buildNodes(...b));
       const byTurns = sharedAmong(
-        nodesOf(...a),
-        nodesOf(...a, ...b.slice(20)),
-        nodesOf("x"),
+        buildNodes(...a),
+        buildNodes(...a, ...b.slice(20)),
+        buildNodes("x"),
         [],
-        nodesOf(...a),
-        nodesOf(...b).toReversed(),
+        buildNodes(...a),
+        buildNodes(...b).toReversed(),
       );
       for (const id of b) expect(byTurns.ownedBy(id)).toEqual(direct.ownedBy(id));
       expect(byTurns.ownedBy("node-0")).toEqual([]);
-      const before = sharedAmong(nodesOf(...a));
-      const after = sharedAmong(nodesOf(...a), nodesOf(...a.slice(1)));
+      const before = sharedAmong(buildNodes(...a));
+      const after = sharedAmong(buildNodes(...a), buildNodes(...a.slice(1)));
       for (const id of a.slice(1)) expect(after.ownedBy(id)).toEqual(expect.arrayContaining([...before.ownedBy(id)]));
     },
   );
@@ -58,7 +58,7 @@ describe("shards", () => {
     "are not left to builds that know nothing of them, nor to nodes that do not reach object storage, while " +
       "another one does",
     () => {
-      const [a, b, c] = nodesOf("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
+      const [a, b, c] = buildNodes("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
       expect(
         ownedBy(sharedAmong([a, { ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["a", "b", "c"]),
       ).toEqual([shardsCount, 0, 0]);
@@ -76,15 +76,15 @@ describe("shards", () => {
   );
 
   test("of 1,000 nodes are worked out anew in a few milliseconds when one comes or goes", () => {
-    const ids = idsOf(1_000);
-    const owners = sharedAmong(nodesOf(...ids));
+    const ids = buildIds(1_000);
+    const owners = sharedAmong(buildNodes(...ids));
     const tookMs = (nodes: readonly LiveNode[]): number => {
       const startedMs = performance.now();
       owners.share(nodes);
       return performance.now() - startedMs;
     };
-    const fewer = nodesOf(...ids.slice(1));
-    const all = nodesOf(...ids);
+    const fewer = buildNodes(...ids.slice(1));
+    const all = buildNodes(...ids);
     expect(Math.min(...Array.from({ length: 10 }, () => tookMs(fewer) + tookMs(all)))).toBeLessThan(20);
   });
 });
@@ -99,7 +99,7 @@ describe("a node", () => {
   } {
     const scheduler = new Scheduler(1, 0);
     const world = new SimWorld(scheduler, 1, "a");
-    let nodes: readonly LiveNode[] | "silent" = nodesOf("a");
+    let nodes: readonly LiveNode[] | "silent" = buildNodes("a");
     let gains = 0;
     const shards = new Shards({
       world,
@@ -132,7 +132,7 @@ describe("a node", () => {
         undefined,
         1,
       ]);
-      set(nodesOf("a", "b"));
+      set(buildNodes("a", "b"));
       await pass(limits.shardMembersMs + 10);
       const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
       expect(own.length).toBeGreaterThan(1_500);
@@ -143,7 +143,7 @@ describe("a node", () => {
       set("silent");
       await pass(10 * limits.shardMembersMs);
       expect(shards.has(own[0]!)).toBe(true);
-      set(nodesOf("a"));
+      set(buildNodes("a"));
       await pass(limits.shardMembersMs + 10);
       expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
       await shards.close();

@@ -91,24 +91,24 @@ const damages: Readonly<Record<string, (bytes: Buffer, upTo: (most: number) => n
     for (let byte = at; byte < at + 16; byte++) bytes[byte] = upTo(256);
   },
   "the database's header": (bytes, upTo) => void (bytes[24 + upTo(32)] = upTo(256)),
-  "a page of zeroes": (bytes, upTo) => void bytes.fill(0, ...pageOf(bytes, upTo)),
+  "a page of zeroes": (bytes, upTo) => void bytes.fill(0, ...measurePage(bytes, upTo)),
   "a page of noise": (bytes, upTo) => {
-    const [from, to] = pageOf(bytes, upTo);
+    const [from, to] = measurePage(bytes, upTo);
     for (let at = from; at < to; at++) bytes[at] = upTo(256);
   },
   "a page that is another one": (bytes, upTo) => {
-    const [from, to] = pageOf(bytes, upTo);
-    bytes.copy(bytes, pageOf(bytes, upTo)[0], from, to);
+    const [from, to] = measurePage(bytes, upTo);
+    bytes.copy(bytes, measurePage(bytes, upTo)[0], from, to);
   },
   "a page that is older than the others": (bytes, upTo) => {
-    const [from, to] = pageOf(bytes, upTo);
+    const [from, to] = measurePage(bytes, upTo);
     const cells = bytes.readUInt16BE(from + 3);
     if (cells > 1 && to > from) bytes.writeUInt16BE(cells - 1, from + 3);
   },
 };
 
 /** Any page but the first. */
-function pageOf(bytes: Buffer, upTo: (most: number) => number): [number, number] {
+function measurePage(bytes: Buffer, upTo: (most: number) => number): [number, number] {
   const page = 1 + upTo(bytes.length / pageBytes - 1);
   return [page * pageBytes, (page + 1) * pageBytes];
 }

@@ -1,7 +1,7 @@
 /** What is read from the log is what SQLite would recover from it, commit by commit, each once. */
 import { closeSync, ftruncateSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { readState, stateOfPage, stateRootPage } from "../../../../src/model/schema.ts";
+import { readState, decodeStatePage, stateRootPage } from "../../../../src/model/schema.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { WalChanged, WalReader, type WalCommit } from "../../../../src/sqlite/wal/wal-reader.ts";
 import { seeded } from "../../../support/random.ts";
@@ -12,7 +12,7 @@ import {
   commitRow,
   encodeLog,
   frameBytes,
-  framesOf,
+  parseFrames,
   logLength,
   logPath,
   MiB,
@@ -20,7 +20,7 @@ import {
   openConnection,
   put,
   readAll,
-  readerOf,
+  openReader,
   readFresh,
   recovered,
   smallLog,
@@ -38,7 +38,7 @@ describe("a log as SQLite left it", () => {
   test("every commit once, in order, with the state that its own page tells", () => {
     const { path } = newDatabase();
     const connection = openConnection(path);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     expect([reader.read(10, MiB), reader.count(), reader.offset]).toEqual([[], 0, 0]);
     const statePage = stateRootPage(connection);
     let offset = 0;
@@ -46,7 +46,9 @@ describe("a log as SQLite left it", () => {
       commitRow(connection, key, 5_000);
       const [read, ...more] = reader.read(10, MiB);
       expect(more).toEqual([]);
-      expect(stateOfPage(read!.images.find(({ page }) => page === statePage)!.bytes)).toEqual(readState(connection));
+      expect(decodeStatePage(read!.images.find(({ page }) => page === statePage)!.bytes)).toEqual(
+        readState(connection),
+      );
       expect(read!.pages).toBe(connection.raw.pragma("page_count", { simple: true }));
       const numbers = read!.images.map(({ page }) => page);
       expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
@@ -59,7 +61,7 @@ describe("a log as SQLite left it", () => {
 
   test("a read ends at either bound but gives one commit; count stays, skip goes", () => {
     const { path, log, ends } = smallLog(12);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     expect([reader.count(), reader.offset]).toEqual([12, 0]);
     expect([reader.read(3, MiB).length, reader.offset]).toEqual([3, ends[2]]);
     expect(reader.read(10, 1)).toHaveLength(1);
@@ -75,7 +77,7 @@ describe("a log as SQLite left it", () => {
 
   test("two readers on one thread, in turns, do not disturb each other", () => {
     const [one, other] = [smallLog(9), smallLog(5)];
-    const readers = [one, other].map(({ path }) => readerOf(path));
+    const readers = [one, other].map(({ path }) => openReader(path));
     const read: WalCommit[][] = [[], []];
     for (let turn = 0; turn < 18; turn++) read[turn % 2]!.push(...readers[turn % 2]!.read(1, MiB));
     expect(applied(one.base, read[0]!).equals(recovered(one.base, one.log).file)).toBe(true);
@@ -142,7 +144,7 @@ describe("a log as SQLite left it", () => {
         [ends[4]! - 1, 0],
       ] as const) {
         writeFileSync(logPath(path), log);
-        const reader = readerOf(path);
+        const reader = openReader(path);
         reader.skip(4);
         const flipped = Buffer.from(log);
         flipped[place]! ^= 4;
@@ -151,7 +153,7 @@ describe("a log as SQLite left it", () => {
         expect(() => reader.skip(4)).toThrow(WalChanged);
         expect(reader.read(10, MiB)).toHaveLength(left);
       }
-      const reader = readerOf(path);
+      const reader = openReader(path);
       writeFileSync(logPath(path), log);
       reader.skip(4);
       const flipped = Buffer.from(log);
@@ -169,7 +171,7 @@ describe("large transactions", () => {
       const { path, base } = newDatabase();
       const connection = openConnection(path, 64);
       commitRow(connection, 1);
-      const reader = readerOf(path);
+      const reader = openReader(path);
       const commits = reader.read(1, MiB);
       spill(connection, pages);
       expect(logLength(path) - reader.offset).toBeGreaterThan(pages * 4096);
@@ -189,7 +191,7 @@ describe("large transactions", () => {
   test("one that spilled and was rolled back leaves nothing, whatever comes over it", () => {
     const { path, base } = newDatabase();
     const connection = openConnection(path, 64);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     const commits: WalCommit[] = [];
     for (let round = 0; round < 3; round++) {
       commitRow(connection, round);
@@ -238,7 +240,7 @@ describe("logs made by hand", () => {
     const { path, base, log } = smallLog(4);
     const commits = readFresh(path);
     for (const order of ["little", "big"] as const) {
-      const other = encodeLog(framesOf(log), order);
+      const other = encodeLog(parseFrames(log), order);
       writeFileSync(logPath(path), other);
       expect(readFresh(path)).toEqual(commits);
       expectRecovered(base, other, commits);
@@ -290,7 +292,7 @@ describe("logs made by hand", () => {
       connection.exec("DROP TABLE passing");
     });
     closeKeeping(connection);
-    const frames = framesOf(readFileSync(logPath(path)));
+    const frames = parseFrames(readFileSync(logPath(path)));
     // Freed within the transaction and zeroed by secure_delete: SQLite may as well leave it out.
     const missing = frames.findIndex(
       ({ page, pages, bytes }) => page > base.length / 4096 && pages === 0 && bytes.every((byte) => byte === 0),
@@ -313,7 +315,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     const { path, base } = newDatabase();
     const connection = openConnection(path, below(2) === 0 ? 64 : 1024);
     const slow = new Connection(path, { readonly: true, pageCacheKiB: 64 });
-    const reader = readerOf(path);
+    const reader = openReader(path);
     const commits: WalCommit[] = [];
     const acts: readonly (() => void)[] = [
       () =>

@@ -18,7 +18,7 @@ import {
   newDatabase,
   openConnection,
   readAll,
-  readerOf,
+  openReader,
   readFresh,
   smallLog,
   spill,
@@ -71,7 +71,7 @@ describe("a log that begins anew", () => {
     const { path, base } = newDatabase();
     const connection = openConnection(path);
     for (let key = 1; key <= 10; key++) commitRow(connection, key, 9_000);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     const commits = readAll(reader);
     const length = logLength(path);
     // Moves everything and cuts nothing: the next writer goes back to the beginning of the file.
@@ -91,7 +91,7 @@ describe("a log that begins anew", () => {
   test("F09: after our own cut the reading goes on at the first frame, without a gap", () => {
     const { path, base } = newDatabase();
     const connection = openConnection(path);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     const commits: WalCommit[] = [];
     for (let round = 0; round < 5; round++) {
       // The later logs are longer than the one before in some rounds and shorter in others.
@@ -110,7 +110,7 @@ describe("a log that begins anew", () => {
     const { path, base } = newDatabase();
     const connection = openConnection(path);
     const slow = new Connection(path, { readonly: true, pageCacheKiB: 64 });
-    const reader = readerOf(path);
+    const reader = openReader(path);
     const commits: WalCommit[] = [];
     const starts: boolean[] = [];
     for (let round = 0; round < 6; round++) {
@@ -137,7 +137,7 @@ describe("a log that begins anew", () => {
   test("a header that nothing was committed behind binds nobody", () => {
     const { path } = newDatabase();
     const connection = openConnection(path, 64);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     spill(connection, 100);
     connection.run("ROLLBACK");
     const header = readFileSync(logPath(path)).subarray(0, 32);
@@ -161,7 +161,7 @@ describe("F10: somebody else at the log", () => {
     const [own, foreign] = [openConnection(path), openConnection(path)];
     onTestFinished(() => [own, foreign].forEach((connection) => connection.close()));
     readState(own);
-    const reader = readerOf(path);
+    const reader = openReader(path);
     reader.skip(4);
     return { reader, own, foreign, path };
   }
@@ -202,7 +202,7 @@ describe("F10: somebody else at the log", () => {
 
   test("a deletion", () => {
     const path = smallLog(8).path;
-    const reader = readerOf(path);
+    const reader = openReader(path);
     reader.skip(4);
     rmSync(logPath(path));
     expectChanged(reader);

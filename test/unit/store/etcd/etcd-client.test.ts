@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { KV, Lease } from "../../../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { EtcdClient, get, put, unchanged, UnknownLease } from "../../../../src/store/etcd/etcd-client.ts";
-import { etcdAddressOf } from "../../../../src/store/etcd/etcd-endpoint.ts";
+import { parseEtcdAddress } from "../../../../src/store/etcd/etcd-endpoint.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { freePort } from "../../../support/node-process.ts";
 
@@ -39,7 +39,7 @@ async function serve(routes: (router: ConnectRouter) => void): Promise<Scripted>
   return Object.assign(scripted, { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
 }
 
-function clientOf(endpoints: readonly string[], haste = 1): EtcdClient {
+function openClient(endpoints: readonly string[], haste = 1): EtcdClient {
   const client = new EtcdClient(endpoints, hastyWorld(haste));
   onTestFinished(() => client.close());
   return client;
@@ -66,7 +66,7 @@ describe("an endpoint", () => {
     ["https://me:se%40cret@etcd", "https://etcd", { name: "me", password: "se@cret" }],
     ["me:secret@etcd:2379", "http://etcd:2379", { name: "me", password: "secret" }],
   ])("%s", (text, origin, login) => {
-    expect(etcdAddressOf(text)).toEqual({ origin, login });
+    expect(parseEtcdAddress(text)).toEqual({ origin, login });
   });
 
   test.each([
@@ -82,14 +82,14 @@ describe("an endpoint", () => {
     "etcd:secret",
     "http://etcd#secret",
   ])("%s is none, and the refusal shows no secret", (text) => {
-    expect(() => etcdAddressOf(text)).toThrow(
+    expect(() => parseEtcdAddress(text)).toThrow(
       expect.objectContaining({ kind: "misconfigured", message: expect.not.stringContaining("secret") }),
     );
   });
 
   test("there must be one, and not too many", () => {
-    expect(() => clientOf([])).toThrow(expect.objectContaining({ kind: "misconfigured" }));
-    expect(() => clientOf(Array.from({ length: limits.coordEndpointsMax + 1 }, () => "etcd"))).toThrow(
+    expect(() => openClient([])).toThrow(expect.objectContaining({ kind: "misconfigured" }));
+    expect(() => openClient(Array.from({ length: limits.coordEndpointsMax + 1 }, () => "etcd"))).toThrow(
       expect.objectContaining({ kind: "misconfigured" }),
     );
   });
@@ -99,7 +99,7 @@ describe("a call", () => {
   test("goes on to the next endpoint, and next time begins where it was answered", async () => {
     const sick = await serve(fails(Code.Unavailable, "etcdserver: request timed out"));
     const sound = await serve(succeeds);
-    const client = clientOf([`127.0.0.1:${await freePort()}`, sick.endpoint, sound.endpoint]);
+    const client = openClient([`127.0.0.1:${await freePort()}`, sick.endpoint, sound.endpoint]);
     expect(await client.transact([], change)).toEqual({ succeeded: true, read: [], counts: [] });
     for (const session of sick.sessions) session.destroy();
     await client.transact([], change);
@@ -113,11 +113,11 @@ describe("a call", () => {
       const sick = await serve(fails(Code.Unavailable, "etcdserver: request timed out"));
       const leaderless = await serve(fails(Code.Unavailable, "etcdserver: no leader"));
       const full = await serve(fails(Code.ResourceExhausted, "etcdserver: mvcc: database space exceeded"));
-      await expect(clientOf([sick.endpoint, dead]).transact([], change)).rejects.toMatchObject({
+      await expect(openClient([sick.endpoint, dead]).transact([], change)).rejects.toMatchObject({
         kind: "unknown_outcome",
       });
-      await expect(clientOf([sick.endpoint, dead]).transact([], look)).rejects.toMatchObject({ kind: "unavailable" });
-      await expect(clientOf([dead, leaderless.endpoint, full.endpoint]).transact([], change)).rejects.toMatchObject({
+      await expect(openClient([sick.endpoint, dead]).transact([], look)).rejects.toMatchObject({ kind: "unavailable" });
+      await expect(openClient([dead, leaderless.endpoint, full.endpoint]).transact([], change)).rejects.toMatchObject({
         kind: "unavailable",
       });
     },
@@ -128,7 +128,7 @@ describe("a call", () => {
     const server = await serve((router) =>
       router.service(KV, { txn: () => (hangs ? new Promise(() => {}) : { succeeded: true }) }),
     );
-    const client = clientOf([server.endpoint], 10);
+    const client = openClient([server.endpoint], 10);
     await expect(client.transact([], change)).rejects.toMatchObject({ kind: "unknown_outcome" });
     await expect.poll(() => server.sessions.size).toBe(0);
     hangs = false;
@@ -141,18 +141,18 @@ describe("a call", () => {
       "as such",
     async () => {
       const denied = await serve(fails(Code.PermissionDenied, `etcdserver: permission denied${"!".repeat(1_000)}`));
-      const client = clientOf([denied.endpoint, (await serve(succeeds)).endpoint]);
+      const client = openClient([denied.endpoint, (await serve(succeeds)).endpoint]);
       const failure: Error = await client.transact([], change).then(
         () => expect.fail(),
         (error: Error) => error,
       );
       expect(failure).toMatchObject({ kind: "misconfigured" });
       expect(failure.message.length).toBeLessThan(300);
-      await expect(clientOf([(await serve(() => {})).endpoint]).transact([], look)).rejects.toMatchObject({
+      await expect(openClient([(await serve(() => {})).endpoint]).transact([], look)).rejects.toMatchObject({
         kind: "misconfigured",
       });
       await expect(
-        clientOf([(await serve(fails(Code.NotFound, "etcdserver: requested lease not found"))).endpoint]).transact(
+        openClient([(await serve(fails(Code.NotFound, "etcdserver: requested lease not found"))).endpoint]).transact(
           [],
           change,
         ),
@@ -162,7 +162,7 @@ describe("a call", () => {
 
   test("survives the farewell of an idle connection, even while that one closes", async () => {
     const server = await serve(succeeds);
-    const client = clientOf([server.endpoint]);
+    const client = openClient([server.endpoint]);
     for (let turn = 0; turn < 60; turn++) {
       await client.transact([], look);
       for (const session of server.sessions) session.goaway();
@@ -194,7 +194,7 @@ describe("a call", () => {
         },
       }),
     );
-    const client = clientOf([server.endpoint]);
+    const client = openClient([server.endpoint]);
     const outcome = await client.transact([unchanged("k", undefined)], [put("k", "v", 9n)], look);
     expect(outcome).toEqual({
       succeeded: false,
@@ -218,15 +218,15 @@ describe("a renewal", () => {
 
   test("answers for how long the lease lives, and leaves no stream open", async () => {
     const server = await serve(renewing([10n]));
-    const client = clientOf([server.endpoint]);
+    const client = openClient([server.endpoint]);
     for (let turn = 0; turn < 50; turn++) expect(await client.keepAlive(1n)).toBe(10);
     await expect.poll(() => server.streams.size).toBe(0);
     expect(server.opened).toBe(1);
   });
 
   test("of a lease that etcd does not know is told as such; one without an answer may have happened", async () => {
-    await expect(clientOf([(await serve(renewing([0n]))).endpoint]).keepAlive(1n)).rejects.toThrow(UnknownLease);
-    await expect(clientOf([(await serve(renewing([]))).endpoint]).keepAlive(1n)).rejects.toMatchObject({
+    await expect(openClient([(await serve(renewing([0n]))).endpoint]).keepAlive(1n)).rejects.toThrow(UnknownLease);
+    await expect(openClient([(await serve(renewing([]))).endpoint]).keepAlive(1n)).rejects.toMatchObject({
       kind: "unknown_outcome",
     });
   });

@@ -60,7 +60,7 @@ async function trial(fate: FaultyFilesOptions["fate"], lies: Lies = {}): Promise
 }
 
 /** How many steps the story has when all goes well. */
-async function stepsOf(): Promise<readonly Step[]> {
+async function recordSteps(): Promise<readonly Step[]> {
   const names: Step[] = [];
   await new StoreStory().tell(new FaultyFiles({ fate: (_, name) => (names.push(name), "fine") }));
   return names;
@@ -75,7 +75,7 @@ const needsRoom: ReadonlySet<Step> = new Set<Step>(["create", "mkdir", "write", 
 /** Every fault that can befall the story, by name. */
 async function faults(): Promise<[what: string, fate: FaultyFilesOptions["fate"]][]> {
   const found: [string, FaultyFilesOptions["fate"]][] = [];
-  for (const [index, name] of (await stepsOf()).entries()) {
+  for (const [index, name] of (await recordSteps()).entries()) {
     const step = index + 1;
     const what = `step ${step}, ${name}`;
     for (const fate of ["cut", "cut after", { fails: "EIO" }, { answers: "EIO" }] as const)
@@ -112,7 +112,7 @@ async function findings(lies: Lies, enough = Infinity): Promise<string[]> {
 
 describe("every step of a story", { timeout: 600_000 }, () => {
   test("F17, F44: fails, is carried out in part, or loses its power there, and every promise holds", async () => {
-    expect((await stepsOf()).length).toBeGreaterThan(300);
+    expect((await recordSteps()).length).toBeGreaterThan(300);
     expect(await findings({})).toEqual([]);
   });
 

@@ -32,7 +32,7 @@ class KeyedMutex {
   }
 
   /** Resolves when the client is killed: it never has a turn again. */
-  deathOf(client: string): Promise<void> {
+  awaitDeath(client: string): Promise<void> {
     return new Promise((resolve) => void this.#deaths.set(client, resolve));
   }
 
@@ -95,12 +95,12 @@ async function race(
   const calls: KeyCall[] = [];
   /** What each client is at that may have an effect. */
   const underWay = new Map<string, KeyCall>();
-  const valueOf = new Map<string, string>();
+  const valueByClient = new Map<string, string>();
   let clock = 0;
   let values = 0;
   const learn = (version: string, value: string): void => {
-    expect(valueOf.get(version) ?? value, "a version is of one value").toBe(value);
-    valueOf.set(version, value);
+    expect(valueByClient.get(version) ?? value, "a version is of one value").toBe(value);
+    valueByClient.set(version, value);
   };
   const client = async (index: number): Promise<void> => {
     const name = `c${index}`;
@@ -120,7 +120,7 @@ async function race(
       note(start, { kind: "get", found: found?.bytes.toString() });
     };
     const put = async (): Promise<void> => {
-      const [value, over, start] = [`v${++values}`, held === undefined ? undefined : valueOf.get(held), ++clock];
+      const [value, over, start] = [`v${++values}`, held === undefined ? undefined : valueByClient.get(held), ++clock];
       const condition: PutCondition = held === undefined ? { kind: "absent" } : { kind: "version", version: held };
       begin(start, { kind: "put", value, over, outcome: "unknown" });
       try {
@@ -131,7 +131,8 @@ async function race(
         if (outcome.kind === "conflict") await look();
       } catch (error) {
         underWay.delete(name);
-        if (kindOf(error) === "unknown_outcome") note(start, { kind: "put", value, over, outcome: "unknown" }, true);
+        if (describeKind(error) === "unknown_outcome")
+          note(start, { kind: "put", value, over, outcome: "unknown" }, true);
         await look();
       }
     };
@@ -143,7 +144,7 @@ async function race(
         begin(start, { kind: "delete", outcome: "unknown" });
         await store.delete(key).then(
           () => note(start, { kind: "delete", outcome: "done" }),
-          (error: unknown) => (kindOf(error), note(start, { kind: "delete", outcome: "unknown" }, true)),
+          (error: unknown) => (describeKind(error), note(start, { kind: "delete", outcome: "unknown" }, true)),
         );
       } else if (draw < weights.put + weights.delete + weights.purge) await store.purgeVersions("");
       else if (draw > 0.95) await store.list("", { limit: 10 });
@@ -151,7 +152,7 @@ async function race(
     }
   };
   const lives = Array.from({ length: clients }, (_, index) =>
-    Promise.race([client(index), turns.deathOf(`c${index}`)]),
+    Promise.race([client(index), turns.awaitDeath(`c${index}`)]),
   );
   await turns.run(Promise.all(lives), weights.mortality ?? 0);
   calls.push(...underWay.values());
@@ -169,7 +170,7 @@ async function race(
   return { calls: calls.toSorted((a, b) => a.start - b.start), files };
 }
 
-function kindOf(error: unknown): string {
+function describeKind(error: unknown): string {
   if (!(error instanceof StoreError)) throw error;
   expect(["unknown_outcome", "unavailable"]).toContain(error.kind);
   return error.kind;
@@ -269,7 +270,7 @@ test("a put that others supersede and purge before it has looked for itself is i
   });
   const putting = slow
     .put(key, Buffer.from("slow"), { kind: "version", version: first.kind === "stored" ? first.version : "" })
-    .catch(kindOf);
+    .catch(describeKind);
   await looking.passed;
   const stood = (await others.get(key))!;
   expect(stood.bytes.toString()).toBe("slow");

@@ -9,7 +9,7 @@ import { proveStore } from "../../../../src/store/probe.ts";
 import { TrustedTime } from "../../../../src/base/trusted-time.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { StoreTime } from "../../../../src/store/store-time.ts";
-import { s3FailureOf } from "../../../../src/store/s3/s3-failure.ts";
+import { toS3Failure } from "../../../../src/store/s3/s3-failure.ts";
 import { startS3Double, type Fault, type S3Double, type S3DoubleOptions } from "../../../support/s3-double.ts";
 import { toldWorld } from "../../../support/told-world.ts";
 
@@ -196,7 +196,7 @@ test.each([403, 404])(
   "a refusal %i whose reason is cut off is asked again, and not taken for a wrong configuration",
   async (status) => {
     expect(
-      s3FailureOf(Object.assign(new Error("aborted"), { code: "ECONNRESET", $metadata: { httpStatusCode: status } })),
+      toS3Failure(Object.assign(new Error("aborted"), { code: "ECONNRESET", $metadata: { httpStatusCode: status } })),
     ).toEqual({ kind: "busy", name: `ECONNRESET, ${status}` });
   },
 );

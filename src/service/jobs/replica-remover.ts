@@ -6,7 +6,7 @@
  * look. A node that starts begins by this, so that it serves nothing that was ordered away while it was down. Two nodes
  * that take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
  */
-import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -21,18 +21,18 @@ import { isStanding } from "../../format/records/copy-record.ts";
 import { mainBranch } from "../../format/core/names.ts";
 import type { CopyPlace } from "../../format/keys/node-keys.ts";
 
-export interface ReplicaPurgerParts {
+export interface ReplicaRemoverParts {
   readonly world: World;
   readonly log: Log;
   readonly engine: EnginePort;
   readonly databases: Databases;
   /** Absent where this node is alone: then all of it is its own. */
-  readonly cluster?: ReplicaPurgerCluster | undefined;
+  readonly cluster?: ReplicaRemoverCluster | undefined;
 }
 
-export interface ReplicaPurgerCluster {
+export interface ReplicaRemoverCluster {
   /** This node's own engine. */
-  readonly local: Pick<EngineClient, "purgeCopies">;
+  readonly local: Pick<EngineClient, "removeCopies">;
   readonly copies: CopyRecords;
   readonly nodeId: string;
   /** What this node is the one to look after. */
@@ -44,21 +44,21 @@ export interface ReplicaPurgerCluster {
 /** A deleted database that this node looks after. */
 interface Deleted {
   /** Whether its objects are being removed here. */
-  isDropped: boolean;
+  isBeingPurged: boolean;
   /** When it is asked for again, on world.monotonicMs(), and how long that was put off. */
   nextMs: number;
   readonly pause: RisingPause;
 }
 
-export class ReplicaPurger {
-  readonly #parts: ReplicaPurgerParts;
+export class ReplicaRemover {
+  readonly #parts: ReplicaRemoverParts;
   readonly #deleted = new LruMap<string, Deleted>(limits.copiesRememberedMax);
   readonly #rounds: Rounds;
   readonly #pause = new RisingPause(limits.replicaPurgerMs, limits.shardLookMsMax);
   /** Whether the last look found anything that is new, or failed. */
   #isBusy = true;
 
-  constructor(parts: ReplicaPurgerParts) {
+  constructor(parts: ReplicaRemoverParts) {
     this.#parts = parts;
     // A node that is alone is told of every deletion, and of no order.
     this.#rounds = new Rounds({
@@ -114,7 +114,7 @@ export class ReplicaPurger {
       await this.#told(
         "this node's copies of a database could not be purged yet",
         async () => {
-          await this.#purge(uuid, cluster);
+          await this.#removeLocally(uuid, cluster);
           // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders
           // anew.
           for (const place of places) await cluster.copies.fulfilled(place);
@@ -136,16 +136,16 @@ export class ReplicaPurger {
       // What was asked for before has a pace of its own.
       this.#isBusy ||= !this.#deleted.has(uuid);
       const deleted = this.#deleted.get(uuid) ?? {
-        isDropped: false,
+        isBeingPurged: false,
         nextMs: 0,
         pause: new RisingPause(limits.deletedLookMsMin, limits.deletedLookMsMax),
       };
       await this.#told(
         "a deleted database could not be taken care of yet",
         async () => {
-          if (!deleted.isDropped) {
-            await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: this.#soon() });
-            deleted.isDropped = true;
+          if (!deleted.isBeingPurged) {
+            await engine.deleteTarget({ uuid, branch: mainBranch }, { deadlineMs: this.#soon() });
+            deleted.isBeingPurged = true;
             log.info("a deleted database is being purged", { uuid });
           }
           if (cluster) await this.#orderCopies(uuid, cluster);
@@ -158,14 +158,14 @@ export class ReplicaPurger {
   }
 
   /** Nobody else tells the nodes that have a copy of the database. */
-  async #orderCopies(uuid: string, { copies, nodeId, nudge }: ReplicaPurgerCluster): Promise<void> {
+  async #orderCopies(uuid: string, { copies, nodeId, nudge }: ReplicaRemoverCluster): Promise<void> {
     const standing = (await copies.list(uuid)).filter((record) => isStanding(record) && record.node !== nodeId);
     for (const record of standing) await copies.order(record);
     for (const node of new Set(standing.map((record) => record.node))) nudge(node);
   }
 
-  #purge(uuid: string, { local }: ReplicaPurgerCluster): Promise<boolean> {
-    return local.purgeCopies(uuid, { deadlineMs: this.#soon() });
+  #removeLocally(uuid: string, { local }: ReplicaRemoverCluster): Promise<boolean> {
+    return local.removeCopies(uuid, { deadlineMs: this.#soon() });
   }
 
   #soon(): number {
@@ -181,7 +181,7 @@ export class ReplicaPurger {
       const { log } = this.#parts;
       const fields = uuid === undefined ? {} : { uuid };
       if (error instanceof ServiceError || error instanceof StoreError)
-        log.warn(`${words}; tried again`, { ...fields, code: codeOf(error) });
+        log.warn(`${words}; tried again`, { ...fields, code: getErrorCode(error) });
       else log.error(`${words}; tried again`, error, fields);
       return false;
     }

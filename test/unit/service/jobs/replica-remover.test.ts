@@ -27,11 +27,11 @@ test(
     atC.owns = false;
     await time.noteDeletion(a.uuid, "acme--alice");
     const asked = { get: 0, list: 0 };
-    time.store.fateOf = (verb, key) => {
+    time.store.decideFate = (verb, key) => {
       if (key.startsWith("purges/") && (verb === "get" || verb === "list")) asked[verb]++;
       return "fine";
     };
-    await time.of(Promise.all([atA.replicaPurger.start(), atC.replicaPurger.start()]));
+    await time.of(Promise.all([atA.replicaRemover.start(), atC.replicaRemover.start()]));
     await time.pass(24 * hourMs);
     // 30 s, then twice as long each time, up to an hour; the listings of the owner go on every ten minutes at most.
     expect(asked.get).toBeGreaterThan(20);
@@ -43,7 +43,7 @@ test(
     expect(residueOnDisk(b2, inFile).length).toBeGreaterThan(0);
     const atB2 = await member(b2, () => a);
     atB2.owns = false;
-    await time.of(atB2.replicaPurger.start());
+    await time.of(atB2.replicaRemover.start());
     expect(residueOnDisk(b2, inFile)).toEqual([]);
     expect(time.store.keys("orders/")).toEqual([]);
     // The node that writes it looks as rarely by then.
@@ -60,13 +60,13 @@ test("a node that is told of an order looks at once, however rarely it looked be
   expect(await finds(b, memoryId)).toBe(true);
   const [atA, atB] = [await member(a, () => a), await member(b, () => a)];
   atB.owns = false;
-  await time.of(atB.replicaPurger.start());
+  await time.of(atB.replicaRemover.start());
   await time.pass(hourMs);
   await time.noteDeletion(a.uuid, "acme--alice");
-  await time.of(atA.replicaPurger.start());
+  await time.of(atA.replicaRemover.start());
   expect(atA.nudged).toEqual(["b"]);
   expect(residueOnDisk(b, inFile).length).toBeGreaterThan(0);
-  atB.replicaPurger.hurry();
+  atB.replicaRemover.hurry();
   await time.pass(1_000);
   expect(residueOnDisk(b, inFile)).toEqual([]);
   await Promise.all([atA.stop(), atB.stop()]);
