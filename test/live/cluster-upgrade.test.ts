@@ -2,11 +2,20 @@
  * A rolling upgrade of a cluster across the change of what nodes say to each other: nodes of the build before, which
  * know structured clones of V8 alone, and nodes of this build, each as the caller and as the writer, and back again.
  */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
+import {
+  type Build,
+  Cluster,
+  clusterNeed,
+  eventually,
+  hasCluster,
+  pause,
+  type ClusterNode,
+} from "../support/cluster.ts";
 import { inGate } from "../support/gate.ts";
 import { buildEntry, clonesOnlyCommit, hasReleasedBuild } from "../support/released-build.ts";
 import { sampleRequests, unserved } from "../support/requests.ts";
@@ -15,7 +24,11 @@ import { grpcWire, restWire, type Reply, type Wire } from "../support/wires.ts";
 const durable = { "service-durability": "durable" };
 /** Answered by the writer alone: from any other node, the call is forwarded. */
 const primary = { "service-consistency": "primary" };
-const hasHistory = hasReleasedBuild(clonesOnlyCommit);
+/** A Node.js of another major version, such as that which an upgrade goes to. */
+const otherNode = process.env["PALIMPSEST_OTHER_NODE"];
+const otherNodeNeed = otherNode ? "" : " (skipped: PALIMPSEST_OTHER_NODE names no Node.js of another major version)";
+const hasHistory = inGate || hasReleasedBuild(clonesOnlyCommit);
+const historyNeed = hasHistory ? "" : " (skipped: the history of this clone does not reach back to the build before)";
 
 function expectOk(reply: Reply): Reply {
   expect(reply, reply.message).toMatchObject({ code: "ok" });
@@ -29,8 +42,8 @@ interface Owned {
   readonly keys: string[];
 }
 
-describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
-  `a rolling upgrade from nodes that forward structured clones${clusterNeed}`,
+describe.skipIf(!hasCluster || !hasHistory)(
+  `a rolling upgrade from nodes that forward structured clones${clusterNeed}${historyNeed}`,
   { timeout: 300_000 },
   () => {
     const folder = mkdtempSync(join(tmpdir(), "palimpsest-upgrade-"));
@@ -40,7 +53,9 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
     let turns = 0;
     const written: Owned[] = [];
     beforeAll(async () => {
-      expect(hasHistory, "the history of this clone reaches back to the build before").toBe(true);
+      expect(hasReleasedBuild(clonesOnlyCommit), "the history of this clone reaches back to the build before").toBe(
+        true,
+      );
       before = buildEntry(join(folder, "before"), clonesOnlyCommit);
       cluster = await Cluster.start({ nodes: 2, entry: before, linked: false });
       [a, b] = cluster.nodes as [ClusterNode, ClusterNode];
@@ -167,7 +182,7 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
     }
 
     /** Restarts a node as another build while its neighbour's clients go on. */
-    async function upgrade(node: ClusterNode, other: ClusterNode, entry?: string): Promise<void> {
+    async function upgrade(node: ClusterNode, other: ClusterNode, build?: Build): Promise<void> {
       const { db } = await ownedBy(node);
       let isOver = false;
       let accepted = 0;
@@ -179,7 +194,7 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
           await pause(20);
         }
       })();
-      await node.restartAs(entry);
+      await node.restartAs(build);
       await cluster.whole();
       await eventually(30_000, async () => void expectOk(await put(node, db, "after", "x")));
       isOver = true;
@@ -198,7 +213,7 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
     });
 
     test("the upgrade is taken back and done again", async () => {
-      await upgrade(b, a, before);
+      await upgrade(b, a, { entry: before });
       await exercise(a, b);
       await upgrade(b, a);
       await exercise(b, a);
@@ -212,5 +227,31 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
       await expectKept();
       for (const node of [a, b]) expect(node.log()).not.toMatch(/fault of ours|refuses this one|malformed/);
     });
+
+    test.skipIf(!otherNode)(`Node.js is upgraded, one node after the other${otherNodeNeed}`, async () => {
+      const version = execFileSync(otherNode!, ["-p", "process.versions.v8"], { encoding: "utf8" });
+      expect(parseInt(version)).not.toBe(parseInt(process.versions.v8));
+      await upgrade(b, a, { runtime: otherNode! });
+      await exercise(a, b);
+      await exercise(b, a);
+      await upgrade(a, b, { runtime: otherNode! });
+      await exercise(a, b);
+      await expectKept();
+      for (const node of [a, b]) expect(node.log()).not.toMatch(/fault of ours|refuses this one|malformed/);
+    });
+
+    test.skipIf(!otherNode)(
+      `a node of the build before, on another V8, is not forwarded to, and clients are told why${otherNodeNeed}`,
+      async () => {
+        await a.restartAs({ entry: before });
+        await cluster.whole();
+        const { db } = await ownedBy(a);
+        const refused = await put(b, db, "refused", "x");
+        expect([refused.code, refused.message]).toEqual(["unavailable", expect.stringContaining("different builds")]);
+        await upgrade(a, b);
+        await exercise(b, a);
+        await expectKept();
+      },
+    );
   },
 );

@@ -135,7 +135,10 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/local/seen-manifests.ts",
     find: ["    return seen !== undefined && isNewer(seen, { epoch, seq });"],
     replace: ["    return seen !== undefined && epoch < 0;"],
-    suites: [{ file: "test/unit/engine/replica/replica-follower-faults.test.ts" }, { file: "test/unit/engine/replica/replica-follower.test.ts" }],
+    suites: [
+      { file: "test/unit/engine/replica/replica-follower-faults.test.ts" },
+      { file: "test/unit/engine/replica/replica-follower.test.ts" },
+    ],
   },
   {
     name: "claim-forgets-the-gap",

@@ -59,6 +59,14 @@ export interface NodeLinks {
 export type LinkName = keyof NodeLinks;
 export const linkNames: readonly LinkName[] = ["coordination", "store", "peers"];
 
+/** What a node runs. */
+export interface Build {
+  /** Another entry than that of the sources. */
+  readonly entry?: string;
+  /** Another Node.js than the test's. */
+  readonly runtime?: string;
+}
+
 export class ClusterNode {
   readonly name: string;
   readonly directory: string;
@@ -66,6 +74,7 @@ export class ClusterNode {
   readonly links: NodeLinks;
   readonly #variables: Record<string, string>;
   #entry: string | undefined;
+  #runtime: string | undefined;
   readonly #logs: string[] = [];
   #process: NodeProcess | undefined;
   #isPaused = false;
@@ -119,13 +128,14 @@ export class ClusterNode {
   }
 
   async start(): Promise<void> {
-    this.#process = await startNodeProcess(this.directory, this.#variables, this.#entry, this.port);
+    this.#process = await startNodeProcess(this.directory, this.#variables, this.#entry, this.port, this.#runtime);
   }
 
-  /** Stops it and starts it as another build, by its entry; that of the sources when none is given. */
-  async restartAs(entry?: string): Promise<void> {
+  /** Stops it and starts it as another build, or on another Node.js; by default the sources, on that of the test. */
+  async restartAs({ entry, runtime }: Build = {}): Promise<void> {
     await this.stop();
     this.#entry = entry;
+    this.#runtime = runtime;
     await this.start();
   }
 

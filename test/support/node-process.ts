@@ -63,17 +63,18 @@ const compileCache = join(import.meta.dirname, "../../node_modules/.cache/compil
 const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
 
 /**
- * Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, and resolves
- * when it is ready.
+ * Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, with this
+ * Node.js or another, and resolves when it is ready.
  */
 export async function startNodeProcess(
   dataDirectory: string,
   variables: Record<string, string> = {},
   entry = serviceEntry,
   givenPort?: number,
+  runtime = process.execPath,
 ): Promise<NodeProcess> {
   const port = givenPort ?? (await freePort());
-  const child = spawn(process.execPath, [entry, "serve"], {
+  const child = spawn(runtime, [entry, "serve"], {
     // What Node has compiled of the sources it keeps: half of the time that a start takes.
     env: {
       PATH: process.env["PATH"],
