@@ -5,7 +5,7 @@
 
 typedef sqlite3_int64 i64;
 
-/* Bounds come from base/limits/limits.ts through the control connection (guard_configure), so that no number lives here. */
+/* Bounds come from base/limits.ts through the control connection (guard_configure), so that no number lives here. */
 #define SQLITE_LIMITS 15 /* ids 0 to 14 are SQLite's own SQLITE_LIMIT_* */
 enum { VALUE_BYTES = 100, STATEMENT_BYTES, VALUE_BYTES_FLOOR, GROWTH_BYTES, WORK_PRODUCT, NAMES_CHECKED, SPILL_BYTES, PROCESS_BYTES };
 #define OWN_LIMITS (PROCESS_BYTES - VALUE_BYTES + 1)

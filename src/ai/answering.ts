@@ -4,10 +4,16 @@
  * Always true: memories go out as data in a fence, bounded and cut; of the sources that an answer names, only those
  * count that the model was shown. Must not know: how memories are found or stored.
  */
-import { limits } from "../base/limits/limits.ts";
 import { utf8Length } from "../base/bytes.ts";
 import type { AssistantTask } from "./assistant.ts";
 import { dataBlock, dataRule, fenced } from "./data-block.ts";
+
+/** What a model may write for one question, and for one extraction: its thinking counts too. */
+const askTokensMax = 8_192;
+/** Content of one memory as a model sees it; a longer one is cut. */
+export const askContentBytesMax = 16 * 1024;
+/** All memories as a model sees them, about 60,000 tokens; the less relevant ones are left out. */
+export const askMemoriesBytesMax = 256 * 1024;
 
 /** A memory that an answer may rest on. */
 export interface KnownMemory {
@@ -76,21 +82,21 @@ export function prepareQuestion<Memory extends KnownMemory>(
   for (const memory of memories) {
     const entry = fenced(encodeMemory(memory));
     bytes += utf8Length(entry);
-    if (bytes > limits.askMemoriesBytesMax && entries.length > 0) break;
+    if (bytes > askMemoriesBytesMax && entries.length > 0) break;
     entries.push(entry);
   }
   const asked = fenced(JSON.stringify({ question, asked_at: formatTime(nowMs) }));
   const data = `${dataBlock("memories", `[${entries.join(",\n")}]`)}\n${dataBlock("question", asked)}`;
   const shown = memories.slice(0, entries.length);
   return {
-    task: { instructions, data, schema, tokensMax: limits.askTokensMax, read: (written) => readAnswer(written, shown) },
+    task: { instructions, data, schema, tokensMax: askTokensMax, read: (written) => readAnswer(written, shown) },
     shown,
   };
 }
 
 /** A memory as JSON. Its content is JSON text already, and every number in it keeps its digits. */
 function encodeMemory({ id, type, topicKey, summary, content, source, createdAt, supersededBy }: KnownMemory): string {
-  const isCut = content.length > limits.askContentBytesMax;
+  const isCut = content.length > askContentBytesMax;
   const known = JSON.stringify({
     id,
     type,
@@ -99,7 +105,7 @@ function encodeMemory({ id, type, topicKey, summary, content, source, createdAt,
     ...(source === null ? {} : { said_by: source }),
     ...(supersededBy === null ? {} : { superseded: true }),
     summary,
-    ...(isCut ? { content_begins: content.slice(0, limits.askContentBytesMax).toWellFormed() } : {}),
+    ...(isCut ? { content_begins: content.slice(0, askContentBytesMax).toWellFormed() } : {}),
   });
   return isCut || content === "null" ? known : `${known.slice(0, -1)},"content":${content}}`;
 }

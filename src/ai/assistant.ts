@@ -8,12 +8,21 @@
  */
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { ServiceError } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { parseHost, isSelfHosted } from "./hosts.ts";
 import { classifyStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
+
+/** Calls of one model under way; each waits for seconds, and they must not take all of the node's places. */
+export const assistantCallsMax = 64;
+/** Attempts of one call, within its time. */
+export const assistantAttemptsMax = 3;
+/** The longest pause before the second attempt; it doubles with each. */
+const assistantBackoffMs = 500;
+/** An answer of the provider, whatever is in it. */
+export const assistantAnswerBytesMax = 1024 * 1024;
 
 export interface AssistantOptions {
   readonly apiKey: string;
@@ -108,7 +117,7 @@ export class Assistant {
       baseURL,
       maxRetries: 0,
       timeout: limits.settingTimerSecsMax * 1_000,
-      fetch: boundedFetch(limits.assistantAnswerBytesMax),
+      fetch: boundedFetch(assistantAnswerBytesMax),
       logLevel: "off",
       openTelemetry: false,
     });
@@ -119,10 +128,10 @@ export class Assistant {
    * time was over, unavailable for everything the provider does.
    */
   async write<Value>(task: AssistantTask<Value>, { deadlineMs, signal }: Patience): Promise<Value> {
-    if (this.#underWay >= limits.assistantCallsMax) {
+    if (this.#underWay >= assistantCallsMax) {
       throw new ServiceError(
         "overloaded",
-        `more than ${limits.assistantCallsMax} calls of the model are under way on this node`,
+        `more than ${assistantCallsMax} calls of the model are under way on this node`,
         { retryAfterSecs: limits.retryAfterSecsMin },
       );
     }
@@ -149,7 +158,7 @@ export class Assistant {
       if (stop.aborted) throw tooLate();
       const pauseMs = this.#pauseMs(attempt, outcome.failure);
       const hasTime = this.#world.monotonicMs() + pauseMs < deadlineMs;
-      if (!outcome.failure.passing || attempt === limits.assistantAttemptsMax || !hasTime)
+      if (!outcome.failure.passing || attempt === assistantAttemptsMax || !hasTime)
         throw this.#refusal(outcome.failure, attempt);
       await this.#pause(pauseMs, stop);
     }
@@ -183,7 +192,7 @@ export class Assistant {
   /** Random below a bound that doubles, so that a crowd disperses; as long as the provider asks when that is longer. */
   #pauseMs(attempt: number, { retryAfterMs = 0 }: Failure): number {
     const [chance] = this.#world.randomBytes(1);
-    return Math.max(retryAfterMs, (limits.assistantBackoffMs * 2 ** (attempt - 1) * (1 + chance!)) / 256);
+    return Math.max(retryAfterMs, (assistantBackoffMs * 2 ** (attempt - 1) * (1 + chance!)) / 256);
   }
 
   #pause(delayMs: number, stop: AbortSignal): Promise<void> {

@@ -4,8 +4,12 @@
  *
  * Always true: while it is open no call passes; while it is half open one does. Must not know: what a call is.
  */
-import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
+
+/** Failures in a row after which a provider is left alone, and for how long: it doubles with each failed probe. */
+export const breakerFailures = 5;
+export const breakerOpenMs = 1_000;
+export const breakerOpenMsMax = 60_000;
 
 /** How an attempt ended, as far as it tells of the provider. */
 export type AttemptOutcome = "answered" | "failed" | "unknown";
@@ -48,8 +52,8 @@ export class Breaker {
   }
 
   #failed(isProbe: boolean): void {
-    if (!isProbe && ++this.#failures < limits.breakerFailures) return;
-    this.#openMs = Math.min(limits.breakerOpenMsMax, this.#openMs === 0 ? limits.breakerOpenMs : this.#openMs * 2);
+    if (!isProbe && ++this.#failures < breakerFailures) return;
+    this.#openMs = Math.min(breakerOpenMsMax, this.#openMs === 0 ? breakerOpenMs : this.#openMs * 2);
     this.#openUntilMs = this.#world.monotonicMs() + this.#openMs;
   }
 }

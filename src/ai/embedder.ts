@@ -6,7 +6,7 @@
  * databases, policies, what a text is of.
  */
 import { utf8Length } from "../base/bytes.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { Semaphore } from "../base/collections/semaphore.ts";
 import { sleep, type World } from "../base/world.ts";
 import { Breaker, type AttemptOutcome } from "./breaker.ts";
@@ -14,6 +14,23 @@ import { embedProviders, findTraits, type EmbedProvider, type EmbedUse } from ".
 import { EmbeddingsClient } from "./embeddings-client.ts";
 import { parseHost } from "./hosts.ts";
 import { ModelFailure, type ModelFailureKind } from "./model-failure.ts";
+
+/** Texts, and bytes of text, in one request: well under what providers take, however a model counts tokens. */
+export const embedBatchItemsMax = 128;
+export const embedBatchBytesMax = 96 * 1024;
+/**
+ * Requests to the embedder that are under way at once, and bytes of texts that wait for them; further ones go without
+ * vectors.
+ */
+export const embedRequestsMax = 4;
+const embedWaitingBytesMax = 64 * 1024 * 1024;
+/** An attempt that had less time than this and ran out of it says nothing of the provider. */
+const embedPatienceMs = 1_000;
+const embedAttemptsMax = 3;
+/** Requests of one call that a model does not take; halving 128 texts finds one that it does not with 8. */
+export const embedRejectionsMax = 16;
+/** The longest pause before the first repeat; it doubles with each. */
+const embedBackoffMs = 250;
 
 /** What came of a list of texts. */
 export interface EmbedAnswer {
@@ -87,7 +104,7 @@ export class ModelEmbedder implements Embedder {
   readonly #client: EmbeddingsClient;
   readonly #prefixes: Readonly<Record<EmbedUse, string>>;
   readonly #breaker: Breaker;
-  readonly #permits = new Semaphore(limits.embedRequestsMax);
+  readonly #permits = new Semaphore(embedRequestsMax);
   readonly #running = new Set<AbortController>();
   #waitingBytes = 0;
 
@@ -140,7 +157,7 @@ export class ModelEmbedder implements Embedder {
   }
 
   async #gather(batch: Batch, gathering: Gathering): Promise<void> {
-    if (this.#waitingBytes + batch.bytes > limits.embedWaitingBytesMax) {
+    if (this.#waitingBytes + batch.bytes > embedWaitingBytesMax) {
       gathering.failure ??= "crowded";
       return;
     }
@@ -174,7 +191,7 @@ export class ModelEmbedder implements Embedder {
     } catch (error) {
       if (!(error instanceof ModelFailure) || error.kind !== "rejected") throw error;
       // Where too many are not taken it is not for the texts.
-      if (++gathering.rejections > limits.embedRejectionsMax) throw error;
+      if (++gathering.rejections > embedRejectionsMax) throw error;
       const { length } = batch.texts;
       if (length === 1) return;
       const half = length >> 1;
@@ -189,7 +206,7 @@ export class ModelEmbedder implements Embedder {
       try {
         return await this.#attempt(batch, gathering);
       } catch (error) {
-        if (!(error instanceof ModelFailure) || error.kind !== "unavailable" || attempt >= limits.embedAttemptsMax)
+        if (!(error instanceof ModelFailure) || error.kind !== "unavailable" || attempt >= embedAttemptsMax)
           throw error;
         const pauseMs = error.retryAfterMs ?? this.#backoffMs(attempt);
         if (this.#world.monotonicMs() + pauseMs >= gathering.deadlineMs) throw error;
@@ -199,7 +216,7 @@ export class ModelEmbedder implements Embedder {
   }
 
   #backoffMs(attempt: number): number {
-    return (limits.embedBackoffMs * 2 ** (attempt - 1) * (this.#world.randomBytes(1)[0]! + 1)) / 256;
+    return (embedBackoffMs * 2 ** (attempt - 1) * (this.#world.randomBytes(1)[0]! + 1)) / 256;
   }
 
   async #attempt(batch: Batch, gathering: Gathering): Promise<readonly (Float32Array | undefined)[]> {
@@ -217,7 +234,7 @@ export class ModelEmbedder implements Embedder {
       return vectors;
     } catch (error) {
       if (error instanceof ModelFailure) outcome = error.kind === "rejected" ? "answered" : "failed";
-      if (controller.signal.aborted && leftMs < limits.embedPatienceMs) outcome = "unknown";
+      if (controller.signal.aborted && leftMs < embedPatienceMs) outcome = "unknown";
       throw error;
     } finally {
       cancel();
@@ -233,7 +250,7 @@ function splitIntoBatches(texts: readonly string[]): readonly Batch[] {
   for (const [at, text] of texts.entries()) {
     const bytes = utf8Length(text);
     const last = batches.at(-1);
-    if (last && last.texts.length < limits.embedBatchItemsMax && last.bytes + bytes <= limits.embedBatchBytesMax) {
+    if (last && last.texts.length < embedBatchItemsMax && last.bytes + bytes <= embedBatchBytesMax) {
       last.texts.push(text);
       last.bytes += bytes;
     } else batches.push({ start: at, texts: [text], bytes });

@@ -6,11 +6,14 @@
  * a ModelFailure without a word of the provider's. Must not know: batches, repeats, deadlines.
  */
 import OpenAI from "openai";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import type { EmbedProvider, EmbedUse } from "./embedding-models.ts";
 import { classifyStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
+
+/** An answer: 128 vectors of 4096 numbers of 24 digits each. */
+const embedAnswerBytesMax = 16 * 1024 * 1024;
 
 export interface EmbeddingsClientOptions {
   readonly provider: EmbedProvider;
@@ -38,7 +41,7 @@ export class EmbeddingsClient {
       logLevel: "off",
       maxRetries: 0,
       timeout: limits.embedRequestMs,
-      fetch: boundedFetch(limits.embedAnswerBytesMax),
+      fetch: boundedFetch(embedAnswerBytesMax),
     });
   }
 

@@ -4,9 +4,10 @@
  * Always true: turns go out as data in a fence; a proposal that names no turn it was found in is none. Whether a
  * proposal is a good memory is judged by whoever stores it. Must not know: how memories are stored.
  */
-import { limits } from "../base/limits/limits.ts";
 import type { AssistantTask } from "./assistant.ts";
 import { dataBlock, dataRule, fenced } from "./data-block.ts";
+
+const extractTokensMax = 16_384;
 
 /** What was said by somebody. */
 export interface SpokenTurn {
@@ -87,7 +88,7 @@ export function prepareExtraction(turns: readonly SpokenTurn[]): AssistantTask<P
     instructions,
     data: dataBlock("turns", `[${entries.join(",\n")}]`),
     schema,
-    tokensMax: limits.extractTokensMax,
+    tokensMax: extractTokensMax,
     read: (written) => readProposals(written, turns.length),
   };
 }

@@ -6,8 +6,18 @@
  * until the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are
  * heard (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
  */
-import { limits } from "./limits/limits.ts";
 import type { World } from "./world.ts";
+
+/** What a tenant with calls gets of the thread in each round. */
+const turnQuantumMs = 2;
+/** The least that a call is charged. */
+const turnCallMs = 0.02;
+/** A tenant who has had more than his share waits this much of others' time at most. */
+const turnDebtMsMax = 200;
+/** After so long a thread hears what has come meanwhile. */
+export const turnHearMs = 4;
+/** Tenants that a thread keeps in its rounds without a call of theirs. */
+const turnTenantsIdleMax = 10_000;
 
 /** A thread that has done nothing for longer has heard whoever was there to be heard. */
 const pauseMs = 0.2;
@@ -39,7 +49,7 @@ export class FairTurns {
     const nowMs = this.#world.monotonicMs();
     if (nowMs - this.#endedMs > pauseMs) this.#sinceMs = nowMs;
     // Nobody is before him: most acts are short and come one at a time, and cost no entry.
-    if (!this.#busy && nowMs - this.#sinceMs < limits.turnHearMs) return this.#runNow(name, act, nowMs);
+    if (!this.#busy && nowMs - this.#sinceMs < turnHearMs) return this.#runNow(name, act, nowMs);
     this.#waiting++;
     this.#tenant(name).acts.push(act);
     if (this.#busy) return;
@@ -50,7 +60,7 @@ export class FairTurns {
   #tenant(name: string): Tenant {
     const found = this.#fresh.get(name) ?? this.#known.get(name);
     if (found) return found;
-    const tenant = { acts: [], deficit: limits.turnQuantumMs };
+    const tenant = { acts: [], deficit: turnQuantumMs };
     this.#fresh.set(name, tenant);
     return tenant;
   }
@@ -62,7 +72,7 @@ export class FairTurns {
     } finally {
       this.#endedMs = this.#world.monotonicMs();
       const tookMs = this.#endedMs - begunMs;
-      if (tookMs > limits.turnQuantumMs) this.#charge(this.#tenant(name), tookMs);
+      if (tookMs > turnQuantumMs) this.#charge(this.#tenant(name), tookMs);
       if (this.#waiting > 0) this.#world.soon(() => this.#serve());
       else this.#busy = false;
     }
@@ -78,8 +88,7 @@ export class FairTurns {
     try {
       for (let act = this.#next(); act; act = this.#next()) {
         act();
-        if (this.#waiting > 0 && this.#endedMs - begunMs >= limits.turnHearMs)
-          return this.#world.soon(() => this.#serve());
+        if (this.#waiting > 0 && this.#endedMs - begunMs >= turnHearMs) return this.#world.soon(() => this.#serve());
       }
       this.#busy = false;
     } catch (error) {
@@ -103,7 +112,7 @@ export class FairTurns {
       list.delete(name);
       // One who has nothing to do is not forgotten at once, or he would be new again with his next call.
       if (!isFresh && tenant.deficit > 0) continue;
-      if (tenant.deficit <= 0) tenant.deficit += limits.turnQuantumMs;
+      if (tenant.deficit <= 0) tenant.deficit += turnQuantumMs;
       this.#known.set(name, tenant);
     }
     this.#evictIdle();
@@ -121,14 +130,14 @@ export class FairTurns {
   }
 
   #charge(tenant: Tenant, tookMs: number): void {
-    tenant.deficit = Math.max(-limits.turnDebtMsMax, tenant.deficit - Math.max(limits.turnCallMs, tookMs));
+    tenant.deficit = Math.max(-turnDebtMsMax, tenant.deficit - Math.max(turnCallMs, tookMs));
   }
 
   /** Nobody has an act: those who were here longest ago are forgotten when there are too many. */
   #evictIdle(): void {
     for (const list of [this.#fresh, this.#known]) {
       for (const name of list.keys()) {
-        if (this.#fresh.size + this.#known.size <= limits.turnTenantsIdleMax) return;
+        if (this.#fresh.size + this.#known.size <= turnTenantsIdleMax) return;
         list.delete(name);
       }
     }

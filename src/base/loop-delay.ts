@@ -2,9 +2,11 @@
  * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something
  * else.
  */
-import { limits } from "./limits/limits.ts";
 import { shortBoundsMs, Histogram, type HistogramCounts } from "./collections/histogram.ts";
 import type { Cancel, World } from "./world.ts";
+
+/** How often a thread looks how late its timers are. */
+const loopProbeMs = 100;
 
 export class LoopDelay {
   readonly #world: World;
@@ -27,8 +29,8 @@ export class LoopDelay {
   }
 
   #look(): Cancel {
-    const dueMs = this.#world.monotonicMs() + limits.loopProbeMs;
-    return this.#world.after(limits.loopProbeMs, () => {
+    const dueMs = this.#world.monotonicMs() + loopProbeMs;
+    return this.#world.after(loopProbeMs, () => {
       this.#late.note(Math.max(0, this.#world.monotonicMs() - dueMs));
       this.#cancel = this.#look();
     });

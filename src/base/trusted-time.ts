@@ -17,7 +17,18 @@
  *
  * Must not know: stores, files, what is removed by time.
  */
-import { limits } from "./limits/limits.ts";
+import { limits } from "./limits.ts";
+
+/**
+ * Clocks that differ by no more than this tell the same time. More than the steps of NTP, than what a slow answer
+ * leaves open of a store's clock, and than nodes of a cluster differ; far less than anything is kept for.
+ */
+export const clockSlackMs = 60_000;
+/**
+ * A machine that was suspended or switched off finds its clock ahead by as much as it was away. By more than this it
+ * is taken for a wrong clock, also for what is written and shown.
+ */
+export const clockJumpMsMax = 30 * 86_400_000;
 
 /** What a run of a node leaves to the next, and the main thread to another, in Unix milliseconds. */
 export interface TimeMemory {
@@ -78,7 +89,7 @@ export class TrustedTime {
   /** The time of something that has happened, or now when it lies so far ahead that a wrong clock must have told it. */
   believable(atMs: number): number {
     const nowMs = this.nowMs();
-    const latestMs = Math.max(nowMs, this.steadyMs || nowMs) + limits.clockSlackMs;
+    const latestMs = Math.max(nowMs, this.steadyMs || nowMs) + clockSlackMs;
     return atMs > latestMs ? nowMs : atMs;
   }
 
@@ -183,14 +194,12 @@ export class TrustedTime {
   /** A store's clock is known to within the slack. Without one, the machine's may have slept, but not for years. */
   #bound(): void {
     if (this.#hasStore) this.#likely = this.#steady;
-    this.#least = this.#steady - limits.clockSlackMs;
-    this.#most = this.#hasStore
-      ? this.#steady + limits.clockSlackMs
-      : Math.max(this.#steady, this.#likely + limits.clockJumpMsMax);
+    this.#least = this.#steady - clockSlackMs;
+    this.#most = this.#hasStore ? this.#steady + clockSlackMs : Math.max(this.#steady, this.#likely + clockJumpMsMax);
   }
 }
 
 /** Whether two clocks tell the same; nothing is the same as one that is not known. */
 function isSame(a: number, b: number): boolean {
-  return Math.abs(a - b) <= limits.clockSlackMs;
+  return Math.abs(a - b) <= clockSlackMs;
 }

@@ -8,7 +8,7 @@
 import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";
 import { FairTurns } from "../base/fair-turns.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { Semaphore } from "../base/collections/semaphore.ts";
 import { LruMap } from "../base/collections/lru-map.ts";
 import type { World } from "../base/world.ts";

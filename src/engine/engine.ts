@@ -5,7 +5,7 @@
  * on the caller's thread in a simulation. Must not know which.
  */
 import { getErrorCode, ServiceError } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import { AnswerBatches } from "./answer-batches.ts";

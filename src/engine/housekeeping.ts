@@ -2,7 +2,7 @@
  * What an engine thread does by the clock: closes idle files, sweeps what has expired, and lets its other parts do
  * their round.
  */
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { EngineParts } from "./engine-parts.ts";
 

@@ -5,14 +5,21 @@
  * Always true: filling in gives a vector to what is still there and has none, and changes nothing else; each step looks
  * at a bounded number of rows. Must not know: when it is done, by whom.
  */
-import { limits } from "../base/limits/limits.ts";
 import { readContent, textLeaves } from "./core/content.ts";
 import { embed, embeddedSpace, isForeign, findMaker, type EmbeddedKind, type Maker } from "./memory/memory-vectors.ts";
 import type { Tx, View } from "./core/transaction.ts";
 
+/** Text of one memory or turn that is embedded: 8,192 tokens at the very most, which hosted models take. */
+export const embedTextBytesMax = 8 * 1024;
+/** Vectors that are made in one step of a backfill or of a reembed, and bytes of content that are read for it. */
+export const embedStepItemsMax = 64;
+const embedStepBytesMax = 4 * 1024 * 1024;
+/** Rows that are looked at in one step. */
+export const embedStepLooksMax = 2_000;
+
 /** Cuts a text to what is embedded, never within a letter. */
 function cutText(text: string): string {
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(limits.embedTextBytesMax));
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(embedTextBytesMax));
   return text.slice(0, read);
 }
 
@@ -27,7 +34,7 @@ export function turnText({ content }: { readonly content: string }): string {
 }
 
 function listTexts(content: string): readonly string[] {
-  return textLeaves(readContent("content", content).value, limits.embedTextBytesMax);
+  return textLeaves(readContent("content", content).value, embedTextBytesMax);
 }
 
 /** Whose vectors a kind's space holds. */
@@ -88,20 +95,20 @@ export function unembedded(
      FROM (${looks}) AS l ORDER BY l.row`,
     space?.space ?? -1,
     after,
-    limits.embedStepLooksMax,
+    embedStepLooksMax,
   );
   const items: Unembedded[] = [];
   let bytesRead = 0;
   for (const { row, createdAt, missing, bytes } of looked) {
     if (missing === 0) continue;
-    if (items.length >= limits.embedStepItemsMax || (items.length > 0 && bytesRead + bytes > limits.embedStepBytesMax))
+    if (items.length >= embedStepItemsMax || (items.length > 0 && bytesRead + bytes > embedStepBytesMax))
       return { items, next: items.at(-1)!.row };
     bytesRead += bytes;
     const said = view.connection.get<{ summary: string; content: string }>(text, row)!;
     const embeddable = kind === "memory" ? memoryText(said) : turnText(said);
     if (embeddable !== "") items.push({ row, createdAt, text: embeddable });
   }
-  return { items, next: looked.length < limits.embedStepLooksMax ? undefined : looked.at(-1)!.row };
+  return { items, next: looked.length < embedStepLooksMax ? undefined : looked.at(-1)!.row };
 }
 
 /** A vector for something that had none. */

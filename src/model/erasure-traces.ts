@@ -9,11 +9,15 @@
  */
 import { assert } from "../base/faults/assert.ts";
 import { encodeUtf8 } from "../base/bytes.ts";
-import { limits } from "../base/limits/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import { computeTrace, windowBytes } from "../format/erasure/traces.ts";
 import { metadataStart } from "./docs/memory-metadata.ts";
 import type { View } from "./core/transaction.ts";
+
+/** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
+export const erasureTraceWindowsMax = 32_768;
+/** Vectors that stay are compared with those that are erased, up to this much of them: a few milliseconds. */
+const erasureComparedBytesMax = 1024 * 1024;
 
 /** A row of `__service_memory` that goes. */
 export interface ErasedRow {
@@ -151,8 +155,8 @@ export class ErasedWindows {
   traces(key: Uint8Array): Traces {
     const windowsTotal = this.#rows.length + this.#more.length + this.#within.length;
     this.#leaveOutShared();
-    const rows = thinned(this.#rows, limits.erasureTraceWindowsMax);
-    const others = thinned([...this.#more, ...this.#within], limits.erasureTraceWindowsMax - rows.length);
+    const rows = thinned(this.#rows, erasureTraceWindowsMax);
+    const others = thinned([...this.#more, ...this.#within], erasureTraceWindowsMax - rows.length);
     const windows = new Uint8Array(Buffer.concat([...rows, ...others].map((window) => computeTrace(key, window))));
     return { key, windows, windowsTotal };
   }
@@ -189,7 +193,7 @@ export class ErasedWindows {
     );
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
     // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
-    if (keptBytes > limits.erasureComparedBytesMax) return;
+    if (keptBytes > erasureComparedBytesMax) return;
     const encodeWindow = (window: Uint8Array): string =>
       Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
     const own = new Map(this.#within.map((window) => [encodeWindow(window), window]));

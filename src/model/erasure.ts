@@ -7,7 +7,7 @@
  */
 import { hash } from "node:crypto";
 import { invalid, ServiceError } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../format/erasure/erasure-receipt.ts";
 import { readContent } from "./core/content.ts";

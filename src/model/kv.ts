@@ -6,9 +6,11 @@
  */
 import { invalid } from "../base/faults/errors.ts";
 import { encodeUtf8, isWellFormed, utf8Length, decodeUtf8 } from "../base/bytes.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey } from "../format/core/names.ts";
 import type { Tx, View } from "./core/transaction.ts";
+
+const kvListMax = 1000;
 
 /** The table. `value` stands last, so that a listing never walks through the overflow pages of large values. */
 export const kvSchema = `
@@ -115,9 +117,9 @@ export function kvList(
     throw invalid(`prefix must be at most ${limits.kvKeyBytesMax} bytes of valid UTF-8 text`);
   const limit = input.limit ?? limits.kvListDefault;
   if (!Number.isInteger(limit) || limit < 1)
-    throw invalid(`limit must be a whole number from 1; at most ${limits.kvListMax} keys are on a page`);
+    throw invalid(`limit must be a whole number from 1; at most ${kvListMax} keys are on a page`);
   const end = prefixEnd(prefix);
-  const page = Math.min(limit, limits.kvListMax);
+  const page = Math.min(limit, kvListMax);
   // One lower bound, not two: SQLite would enter the index at the first and filter by the other.
   const [from, start] =
     input.cursor === undefined ? ["key >= ?", prefix] : ["key > ?", decodeCursor(input.cursor, prefix)];

@@ -5,7 +5,7 @@
  * sweep that comes of it finds a later one. Looks at a bounded number of rows, most of them by an index. Must not know:
  * who sweeps, where times are noted.
  */
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { AgingPosition } from "./memory/memory-aging.ts";
 import type { MemoryRetention } from "./core/retention.ts";
 import type { View } from "./core/transaction.ts";

@@ -7,7 +7,7 @@
  * wherever the vector search is exact. Must not know: who embeds.
  */
 import { invalid } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { checkText } from "../format/core/names.ts";
 import { checkAnswerBytes } from "./core/content.ts";
 import { searchKeywords, type KeywordAnswer } from "./memory/keyword.ts";
@@ -18,6 +18,11 @@ import type { View } from "./core/transaction.ts";
 import type { TurnRecord } from "./transcript/transcript.ts";
 import { recallTurns } from "./transcript/turn-recall.ts";
 import { checkEmbedding, nearest } from "./vectors/vectors.ts";
+
+export const recallDefault = 8;
+const recallMax = 1000;
+/** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
+const recallPoolMin = 50;
 
 /** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
 export interface RecallInput extends Filters {
@@ -45,7 +50,7 @@ export function checkRecall(input: RecallInput): void {
     throw invalid("one of query, embedding and topic_key must be given");
   checkFilters(input);
   if (k !== undefined && (!Number.isInteger(k) || k < 1))
-    throw invalid(`k must be a whole number from 1; at most ${limits.recallMax} memories are given`);
+    throw invalid(`k must be a whole number from 1; at most ${recallMax} memories are given`);
   checkFloor("min_score.keyword", minScore?.keyword, 0);
   checkFloor("min_score.vector", minScore?.vector, -1);
 }
@@ -106,8 +111,8 @@ export function recall(
   view: View,
   input: RecallInput,
 ): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
-  const k = Math.min(input.k ?? limits.recallDefault, limits.recallMax);
-  const want = Math.max(limits.recallPoolMin, 4 * k);
+  const k = Math.min(input.k ?? recallDefault, recallMax);
+  const want = Math.max(recallPoolMin, 4 * k);
   const conditions = buildConditions(view, input);
   const words = isBlank(input.query)
     ? undefined

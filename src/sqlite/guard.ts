@@ -8,7 +8,7 @@
 import Database from "better-sqlite3";
 import { assert } from "../base/faults/assert.ts";
 import { invalid, ServiceError } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import type { Connection } from "./connection/connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
 

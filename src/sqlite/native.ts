@@ -7,9 +7,39 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { packageRoot } from "../base/package-root.ts";
 import { LruMap } from "../base/collections/lru-map.ts";
+
+const sqlParamsMax = 32_766;
+/** Never less than this for one value, however large the statement. */
+const sqlValueBytesFloor = 128 * 1024;
+/**
+ * All registers of one statement together, each holding the longest value it may: larger statements get shorter
+ * values.
+ */
+const sqlStatementBytesMax = 512 * 1024 * 1024;
+/**
+ * Growth of the process while one statement runs, after which it is stopped: accumulating aggregates know no bound.
+ */
+const sqlGrowthBytesMax = 512 * 1024 * 1024;
+/**
+ * Memory that a process which runs user SQL may take beyond what it has at its start: what SQLite has, and results as
+ * JavaScript values.
+ */
+export const sqlProcessBytesMax = 1024 * 1024 * 1024;
+/** Product of the argument lengths of functions whose cost it is (replace, instr, trim): about a second. */
+const sqlWorkProductMax = 2 ** 31;
+/** Names looked up while one statement is prepared: views of views grow exponentially. */
+const sqlNamesMax = 200_000;
+const sqlColumnsMax = 1000;
+const sqlExpressionDepthMax = 500;
+const sqlCompoundMax = 250;
+const sqlProgramOpsMax = 1_000_000;
+const sqlFunctionArgsMax = 100;
+/** LIKE and GLOB cost the product of pattern and text. */
+const sqlLikePatternBytesMax = 500;
+const sqlTriggerDepthMax = 100;
 
 const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
 
@@ -18,27 +48,27 @@ const nativeLimits: readonly (readonly [id: number, value: number])[] = [
   [0, limits.sqlValueBytesMax],
   // ALTER TABLE writes the schema's text into statements of its own, with every quote doubled.
   [1, 4 * limits.sqlTextBytesMax],
-  [2, limits.sqlColumnsMax],
-  [3, limits.sqlExpressionDepthMax],
-  [4, limits.sqlCompoundMax],
-  [5, limits.sqlProgramOpsMax],
-  [6, limits.sqlFunctionArgsMax],
+  [2, sqlColumnsMax],
+  [3, sqlExpressionDepthMax],
+  [4, sqlCompoundMax],
+  [5, sqlProgramOpsMax],
+  [6, sqlFunctionArgsMax],
   [7, 0],
-  [8, limits.sqlLikePatternBytesMax],
-  [9, limits.sqlParamsMax],
-  [10, limits.sqlTriggerDepthMax],
+  [8, sqlLikePatternBytesMax],
+  [9, sqlParamsMax],
+  [10, sqlTriggerDepthMax],
   [11, 0],
   [12, -1],
   [13, -1],
   [14, -1],
   [100, limits.sqlValueBytesMax],
-  [101, limits.sqlStatementBytesMax],
-  [102, limits.sqlValueBytesFloor],
-  [103, limits.sqlGrowthBytesMax],
-  [104, limits.sqlWorkProductMax],
-  [105, limits.sqlNamesMax],
+  [101, sqlStatementBytesMax],
+  [102, sqlValueBytesFloor],
+  [103, sqlGrowthBytesMax],
+  [104, sqlWorkProductMax],
+  [105, sqlNamesMax],
   [106, limits.sqlSpillBytesMax],
-  [107, limits.sqlProcessBytesMax],
+  [107, sqlProcessBytesMax],
 ];
 
 /** better-sqlite3 takes an entry point; its types leave it out. */

@@ -6,9 +6,11 @@
  * instead.
  */
 import { assert } from "../base/faults/assert.ts";
-import { limits } from "../base/limits/limits.ts";
 import type { Connection } from "./connection/connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
+
+/** So long a command of our own may compute while another tenant waits; then it is undone and run by a process. */
+const sliceMicros = 10_000;
 
 /**
  * A command has used up its time slice while another tenant waits. It is to be undone, and run where nobody waits for
@@ -64,7 +66,7 @@ export function attachSlices(lane: number): Slices | undefined {
         told = true;
         throw new SliceOver();
       };
-      native.call("slice_begin(?, ?, ?)", lane, handle, limits.sliceMicros);
+      native.call("slice_begin(?, ?, ?)", lane, handle, sliceMicros);
       try {
         return connection.lookingAt(look, act);
       } catch (error) {

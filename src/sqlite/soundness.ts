@@ -7,7 +7,7 @@
  * native/authorizer.c).
  */
 import { StoreError } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { Connection } from "./connection/connection.ts";
 import { walkPages, type TreeRoot } from "./pages/page-walk.ts";
 import { reservedPrefix } from "./sql-rules.ts";

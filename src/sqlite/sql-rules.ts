@@ -7,7 +7,7 @@
  * there; tables reached in any other way are the authorizer's (native/sqlguard.c). Must not know: connections.
  */
 import { invalid } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
+import { limits } from "../base/limits.ts";
 import { firstToken, parseTokens, type SqlToken } from "./sql-tokens.ts";
 
 /** Names of tables that belong to the service (spec: Other records). */

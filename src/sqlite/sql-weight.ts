@@ -7,9 +7,17 @@
  * gives the same rows. The estimate is from above: it may slow an odd statement down, it refuses none.
  */
 import { invalid } from "../base/faults/errors.ts";
-import { limits } from "../base/limits/limits.ts";
 import type { Connection } from "./connection/connection.ts";
 import { parseTokens, type SqlToken } from "./sql-tokens.ts";
+
+/** Names a planner may end up with when subqueries are copied into the query around them, as a power of two. */
+const sqlCopiedNamesBits = 20;
+/**
+ * Tokens that a statement's result columns make when each use of an alias or number copies its column: 0.2 s, 100 MB.
+ */
+const sqlAliasTokensMax = 2 ** 21;
+/** Text of views and triggers that is weighed; with more of it, subqueries are not copied at all. */
+const sqlWeighedBytesMax = 1024 * 1024;
 
 interface Weight {
   /** Names in the text, in lower case, with how often each stands there. */
@@ -186,7 +194,7 @@ function schemaWeight(connection: Connection): SchemaWeight {
   const size = connection.get<{ n: number | null }>(
     "SELECT sum(octet_length(sql)) AS n FROM sqlite_master WHERE type IN ('view', 'trigger')",
   )!;
-  const unweighed = (size.n ?? 0) > limits.sqlWeighedBytesMax;
+  const unweighed = (size.n ?? 0) > sqlWeighedBytesMax;
   if (!unweighed && size.n !== null) {
     for (const row of connection.all<{ type: string; name: string; sql: string }>(
       "SELECT type, name, sql FROM sqlite_master WHERE type IN ('view', 'trigger')",
@@ -221,16 +229,16 @@ function totalBits(weight: Weight, views: ReadonlyMap<string, Weight>): number {
 }
 
 /**
- * Whether the planner's copying could make more than 2^limits.sqlCopiedNamesBits names of the statement, its views and
+ * Whether the planner's copying could make more than 2^sqlCopiedNamesBits names of the statement, its views and
  * the triggers it may fire. Throws invalid_request when aliases alone make too many copies, which no plan avoids.
  * Reads the schema, so it must not run inside the guard.
  */
 export function copiesTooMuch(connection: Connection, tokens: readonly SqlToken[]): boolean {
   const own = weigh(tokens);
   // 900 uses of a column of 200 KB took 45 s and 10 GB (measured).
-  if (own.aliasTokens > limits.sqlAliasTokensMax) {
+  if (own.aliasTokens > sqlAliasTokensMax) {
     throw invalid("the statement uses a long result column too often by its alias or number; use a subquery");
   }
   const { views, triggers, unweighed } = schemaWeight(connection);
-  return unweighed || [own, ...triggers].some((weight) => totalBits(weight, views) > limits.sqlCopiedNamesBits);
+  return unweighed || [own, ...triggers].some((weight) => totalBits(weight, views) > sqlCopiedNamesBits);
 }

@@ -4,7 +4,7 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import type { ErasedCoupon, Expunged } from "../../src/engine/api/protocol.ts";
 import { databasePrefix } from "../../src/format/keys/object-keys.ts";

@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { closeSync, fdatasyncSync, fstatSync, mkdirSync, mkdtempSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ingest } from "../../src/model/memory/memory.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { closeSync, fdatasyncSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { branchPath } from "../../src/engine/local/files.ts";
 import { decodeManifest } from "../../src/format/history/manifest.ts";

@@ -1,7 +1,7 @@
 /** How long one client's ingest takes at worst, with shipping and without, in turn; and what one ship is made of. */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { makeCanonical } from "../../src/format/history/pages.ts";
 import { threadedPress } from "../../src/format/core/compression.ts";
@@ -14,6 +14,7 @@ import { RawIngests } from "./floors.ts";
 import { median, openClient, quantile } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 import { ingestRequest, buildSentences } from "./writes.ts";
+import { shipLogBytes } from "../../src/engine/shipping/shipper.ts";
 
 /** So many that the log has been folded in once: from then on it is written over. */
 const warmCalls = 2_500;
@@ -113,7 +114,7 @@ async function steps(directory: string): Promise<void> {
   ) as Record<(typeof names)[number], { tookMs: number[]; heldMs: number[] }>;
   let bytes = 0;
   for (let ship = 0; ship < 24; ship++) {
-    for (const start = log.offset; raw.logBytes - start < limits.shipLogBytes;) raw.nextMs();
+    for (const start = log.offset; raw.logBytes - start < shipLogBytes;) raw.nextMs();
     const commits = await cost(costs["read the log"], () => log.read(limits.segmentGroupsMax, limits.segmentLogBytes));
     await cost(costs["make its pages canonical"], () => {
       for (const { images } of commits) for (const { page, bytes: image } of images) makeCanonical(image, page);
@@ -137,7 +138,7 @@ async function steps(directory: string): Promise<void> {
     note: `of it on the thread ${median(costs[name].heldMs).toFixed(2)} ms`,
   }));
   report(
-    `What a ship of ${limits.shipLogBytes / 2 ** 20} MiB of log is made of (median and longest of ` +
+    `What a ship of ${shipLogBytes / 2 ** 20} MiB of log is made of (median and longest of ` +
       `24; ${(bytes / 2 ** 20).toFixed(2)} MiB of segment)`,
     rows,
   );

@@ -3,7 +3,7 @@
  * memory a call.
  */
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { load } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";

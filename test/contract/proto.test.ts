@@ -15,9 +15,12 @@ import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts"
 import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import { errorCodes } from "../../src/base/faults/errors.ts";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { isRequired } from "../../src/server/rest/openapi-schema.ts";
 import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } from "../../src/service/call/methods.ts";
+import { recallDefault } from "../../src/model/recall.ts";
+import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
+import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
@@ -138,17 +141,17 @@ describe("the fields of messages", () => {
     expect(shown.filter((field) => !getOption(field, json).bareList).map(formatFieldName)).toEqual([]);
   });
 
-  it("have the defaults that base/limits/limits has", () => {
+  it("have the defaults that base/limits has", () => {
     const bounds: Readonly<Record<string, number>> = {
-      "RecallRequest.k": limits.recallDefault,
-      "AskRequest.k": limits.recallDefault,
+      "RecallRequest.k": recallDefault,
+      "AskRequest.k": recallDefault,
       "ListSessionsRequest.limit": limits.sessionsDefault,
-      "ListMemoriesRequest.limit": limits.memoriesListDefault,
-      "ForgetMemoriesRequest.limit": limits.memoriesListMax,
+      "ListMemoriesRequest.limit": memoriesListDefault,
+      "ForgetMemoriesRequest.limit": memoriesListMax,
       "ListTurnsRequest.last": limits.turnsDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
-      "FindDocsRequest.limit": limits.docsDefault,
+      "FindDocsRequest.limit": docsDefault,
       "SearchVectorsRequest.k": limits.vectorSearchDefault,
     };
     const stated = fields.map(

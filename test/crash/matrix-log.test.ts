@@ -2,7 +2,6 @@
 import { closeSync, cpSync, existsSync, openSync, readSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../src/base/limits/limits.ts";
 import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
@@ -24,6 +23,8 @@ import {
 } from "../support/mortal-node.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { type TimedEngine, VirtualTime } from "../support/timed-engine.ts";
+import { walCheckpointBytes } from "../../src/server/node/open-engine.ts";
+import { walBytesMax } from "../../src/engine/database/wal-checkpointer.ts";
 
 /** What object storage holds now. */
 async function copyStore(store: ObjectStore): Promise<ObjectStore> {
@@ -313,15 +314,15 @@ describe("the log", () => {
       while (outcomes.at(-1) !== "overloaded" && outcomes.length < 1_000) outcomes.push(await write());
       expect(new Set(outcomes)).toEqual(new Set(["done", "overloaded"]));
       const log = `${getFilePath(node)}-wal`;
-      expect(statSync(log).size).toBeGreaterThan(limits.walBytesMax);
-      expect(statSync(log).size).toBeLessThan(limits.walBytesMax + 8 * valueBytes);
+      expect(statSync(log).size).toBeGreaterThan(walBytesMax);
+      expect(statSync(log).size).toBeLessThan(walBytesMax + 8 * valueBytes);
       expect(await write()).toBe("overloaded");
       expect(await node.keys()).toEqual(["first"]);
       reader.close();
       await time.pass(2_000);
       expect(await write()).toBe("done");
       await time.pass(2_000);
-      expect(statSync(log).size).toBeLessThan(limits.walCheckpointBytes);
+      expect(statSync(log).size).toBeLessThan(walCheckpointBytes);
     },
   );
 });

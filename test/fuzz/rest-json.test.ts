@@ -24,7 +24,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { field_behavior, FieldBehavior } from "../../gen/google/api/field_behavior_pb.ts";
 import { json as jsonOption } from "../../gen/palimpsest/v1/options_pb.ts";
 import { ServiceError } from "../../src/base/faults/errors.ts";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { createDoors } from "../../src/server/node/request-handler.ts";

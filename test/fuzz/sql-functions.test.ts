@@ -6,9 +6,10 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { seeded } from "../support/random.ts";
 import { ProcessUnderTest, type Reply } from "../support/sql-process.ts";
+import { sqlProcessBytesMax } from "../../src/sqlite/native.ts";
 
 const isLong = process.env["PALIMPSEST_LONG"] === "1";
 const seed = Number(process.env["PALIMPSEST_SEED"] ?? 1);
@@ -321,7 +322,7 @@ test(
           `of ${functions.length} functions: ${JSON.stringify(counts)}, ${Math.round(most / MiB)} MiB\n`,
       );
     expect(ran).toBeGreaterThan(30);
-    expect(most).toBeLessThan(limits.sqlProcessBytesMax + 256 * MiB);
+    expect(most).toBeLessThan(sqlProcessBytesMax + 256 * MiB);
     expect(process.owner.raw.pragma("quick_check", { simple: true })).toBe("ok");
   },
 );

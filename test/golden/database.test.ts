@@ -4,7 +4,7 @@ import { hash } from "node:crypto";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { StoreError } from "../../src/base/faults/errors.ts";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../src/model/commands.ts";
 import { readState, schemaFormat } from "../../src/model/schema.ts";
 import type { View } from "../../src/model/core/transaction.ts";

@@ -11,7 +11,7 @@ import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts"
 import { type ExchangeRequest, ExchangeRequestSchema, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { derivedClusterKey } from "../../src/control/access/credentials.ts";
 import { buildSigningKey } from "../../src/control/access/signing-key.ts";
-import { messageOfCall } from "../../src/server/cluster/node-messages.ts";
+import { messageOfCall } from "../../src/server/node-wire/node-messages.ts";
 import { endpoints } from "../../src/service/call/methods.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";

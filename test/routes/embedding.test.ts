@@ -1,13 +1,16 @@
 /** Vectors that the node makes itself, over real wires and against a server that speaks the real protocols. */
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { openModelServer, computeVector, type ModelServer } from "../support/model-server.ts";
 import { ok, startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames, type Wire } from "../support/wires.ts";
+import { embedRecallMs } from "../../src/service/embedding/embedding.ts";
+import { embedRetiredRowsMax } from "../../src/service/memory/reembed.ts";
+import { contentBytesMax } from "../../src/model/core/content.ts";
 
 let model: ModelServer;
 let service: Service;
@@ -353,7 +356,7 @@ test("what would be refused is refused before anything is sent", async () => {
         db: `${p.at.ns}--p`,
         session: "s",
         role: "r",
-        content: "x".repeat(limits.contentBytesMax),
+        content: "x".repeat(contentBytesMax),
       })
     ).code,
   ).toBe("invalid_request");
@@ -370,7 +373,7 @@ test("a hanging embedder delays a recall by its own bound only", async () => {
   model.misbehave = () => ({ kind: "hang" });
   const startMs = performance.now();
   expect(await p.recall({ query: "bees" })).toEqual(["Ada keeps bees: keyword"]);
-  expect(performance.now() - startMs).toBeLessThan(limits.embedRecallMs + 2_000);
+  expect(performance.now() - startMs).toBeLessThan(embedRecallMs + 2_000);
 });
 
 test(
@@ -486,7 +489,7 @@ test("an erased or forgotten memory leaves no vector, in a space that is being g
   const directory = temporaryDirectory();
   const before = await startService(variables({ SERVICE_EMBED_MODEL: "model-a" }), directory);
   const p = new Profile(before.wire("rest"));
-  await p.ingest(...Array.from({ length: limits.embedRetiredRowsMax + 5 }, (_, at) => ({ summary: `n${at}` })));
+  await p.ingest(...Array.from({ length: embedRetiredRowsMax + 5 }, (_, at) => ({ summary: `n${at}` })));
   await before.close();
   p.wire = (await nodeWith({ SERVICE_EMBED_MODEL: "model-b" }, directory)).wire("rest");
   const step = await ok(p.wire.call("MemoryService.Reembed", p.at));
@@ -495,9 +498,7 @@ test("an erased or forgotten memory leaves no vector, in a space that is being g
     (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query }))).body.memories.map(
       ({ id: of }: { id: string }) => of,
     );
-  const { body } = await ok(
-    p.wire.call("MemoryService.Recall", { ...p.at, query: `n${limits.embedRetiredRowsMax + 2}` }),
-  );
+  const { body } = await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: `n${embedRetiredRowsMax + 2}` }));
   const [{ id }] = body.memories;
   await ok(p.wire.call("MemoryService.ForgetMemory", { ...p.at, id }));
   const isErased = await ok(p.wire.call("MemoryService.CreateErasure", { ...p.at, memory_id: (await found("n0"))[0] }));
@@ -516,7 +517,7 @@ test("an erased or forgotten memory leaves no vector, in a space that is being g
     new Set(
       model.requests.filter((request) => request.body.model === "model-b").flatMap(({ body: { input } }) => input),
     ).size,
-  ).toBeGreaterThanOrEqual(limits.embedRetiredRowsMax + 3);
+  ).toBeGreaterThanOrEqual(embedRetiredRowsMax + 3);
 });
 
 /** `palimpsest reembed` in this process. */

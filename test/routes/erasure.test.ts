@@ -3,7 +3,6 @@ import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ErasureCoupons } from "../../src/control/databases/erasure-coupons.ts";
@@ -13,6 +12,7 @@ import { ErasingProfile } from "../support/erasing-profile.ts";
 import { ok, startService, useService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { type WireName, wireNames } from "../support/wires.ts";
+import { erasureBegunMs } from "../../src/service/erasure/erasure-queue.ts";
 
 /** Old objects go at once: what is tested here is the order of things, not how long they take. */
 const hasty = { SERVICE_GC_GRACE_SECS: "0" };
@@ -382,7 +382,7 @@ test("F85: an erasure that died between its coupon and its deed is carried out b
     world: realWorld(),
     log: silentLog,
   });
-  const requestedAtMs = Date.now() - 2 * limits.erasureBegunMs;
+  const requestedAtMs = Date.now() - 2 * erasureBegunMs;
   await coupons.begin({
     id: "ers_01J00000000000000000000000",
     uuid,

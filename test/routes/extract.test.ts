@@ -1,6 +1,5 @@
 /** Extract over both wires, against a server that speaks the provider's protocol. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import { limits } from "../../src/base/limits/limits.ts";
 import {
   parseBlock,
   startAssistantServer,
@@ -10,6 +9,7 @@ import {
 import { assistedBy, useAssistedService } from "../support/assisted-service.ts";
 import { ok, startService } from "../support/service.ts";
 import { wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
+import { extractTurnsMax, extractTurnsBytesMax } from "../../src/service/memory/extract.ts";
 
 const assisted = useAssistedService({ SERVICE_AUDIT_FLUSH_MS: "20" });
 const onBoth = test.each(wireNames);
@@ -214,8 +214,8 @@ onBoth("turns that are none are 400 over %s, and no model is called", async (wir
   const turn = { role: "user", content: "x" };
   const wrong: readonly (readonly [readonly unknown[], object, string])[] = [
     [[], {}, "turns"],
-    [Array.from({ length: limits.extractTurnsMax + 1 }, () => turn), {}, "turns"],
-    [[{ role: "user", content: "x".repeat(limits.extractTurnsBytesMax) }], {}, "turns"],
+    [Array.from({ length: extractTurnsMax + 1 }, () => turn), {}, "turns"],
+    [[{ role: "user", content: "x".repeat(extractTurnsBytesMax) }], {}, "turns"],
     [[turn, { content: "x" }], {}, "turns[1].role"],
     [[{ role: "", content: "x" }], {}, "turns[0].role"],
     [[{ role: 7, content: "x" }], {}, "turns[0].role"],

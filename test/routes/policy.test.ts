@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import { namespacePolicyKey } from "../../src/format/keys/object-keys.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
 import { platformKey } from "../support/credentials.ts";
@@ -12,6 +11,8 @@ import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { ok, startService, useService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
+import { policyBytesMax } from "../../src/format/records/policy.ts";
+import { pitrSecsDefault } from "../../src/server/config/settings.ts";
 
 const service = useService();
 const onBoth = test.each(wireNames);
@@ -126,10 +127,10 @@ onBoth(
     });
     // What no policy sets is the node's; what a policy sets beyond the node's is the node's too.
     expect((await ok(new Namespace(wire).getProfile("alice"))).body.effective["retention.pitr_secs"]).toBe(
-      limits.pitrSecsDefault,
+      pitrSecsDefault,
     );
-    await ok(ns.put({ retention: { pitr_secs: limits.pitrSecsDefault * 2 } }));
-    expect((await ok(ns.getProfile("alice"))).body.effective["retention.pitr_secs"]).toBe(limits.pitrSecsDefault);
+    await ok(ns.put({ retention: { pitr_secs: pitrSecsDefault * 2 } }));
+    expect((await ok(ns.getProfile("alice"))).body.effective["retention.pitr_secs"]).toBe(pitrSecsDefault);
     expect((await ok(ns.wire.call("MemoryService.ListProfiles", { ns: ns.name }))).body.profiles).toEqual([]);
   },
 );
@@ -143,7 +144,7 @@ onBoth("governance-03 over %s: what a policy cannot say is 400, naming the field
     [{ audit: { enabled: "yes" } }, "audit.enabled must be true or false"],
     [{ memory: [] }, "memory must be an object"],
     ["deny", "policy must be an object, or null"],
-    [{ note: "x".repeat(limits.policyBytesMax) }, "policy must be at most"],
+    [{ note: "x".repeat(policyBytesMax) }, "policy must be at most"],
   ];
   for (const [policy, message] of wrong) {
     expect(await ns.put(policy)).toMatchObject({ code: "invalid_request", message: expect.stringContaining(message) });
@@ -424,7 +425,7 @@ describe("as time goes by", () => {
         );
       expect(await reach(900)).toEqual([404, 201, 201, 201]);
       expect(await reach(1500)).toEqual([404, 404, 201, 201]);
-      expect(await reach(limits.pitrSecsDefault + 60)).toEqual([404, 404, 404, 404]);
+      expect(await reach(pitrSecsDefault + 60)).toEqual([404, 404, 404, 404]);
     },
   );
 

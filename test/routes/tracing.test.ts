@@ -2,11 +2,10 @@
 import { PassThrough } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { jsonLog, silentLog } from "../../src/base/log.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import { parseTraceparent, formatTraceparent } from "../../src/base/trace.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ServiceError } from "../../src/base/faults/errors.ts";
-import { Tracing } from "../../src/server/observability/tracing.ts";
+import { Tracing, tracesSentMax, tracesDrainMs } from "../../src/server/observability/tracing.ts";
 import type { TracingSettings } from "../../src/server/config/tracing-settings.ts";
 import { endpoints } from "../../src/service/call/methods.ts";
 import type { ForwardedCall, PeerHost, Peers } from "../../src/service/placement/peers.ts";
@@ -160,7 +159,7 @@ async function stopWith(
     nodeId: "n",
     nodeName: "n1",
   });
-  for (let number = 0; number < limits.tracesSentMax * 2; number++)
+  for (let number = 0; number < tracesSentMax * 2; number++)
     tracing.begin(endpoints[0]!, "rest", undefined).end("ok", undefined);
   const startMs = world.monotonicMs();
   await tracing.close();
@@ -179,7 +178,7 @@ test("a collector that does not answer holds up a stopping node no longer than i
   const collector = await startCollector();
   collector.status = 0;
   const { said, tookMs } = await stopWith(collector);
-  expect(tookMs).toBeLessThan(limits.tracesDrainMs + 1_000);
+  expect(tookMs).toBeLessThan(tracesDrainMs + 1_000);
   expect(said).toEqual([expect.stringContaining("last traces")]);
 });
 

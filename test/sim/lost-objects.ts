@@ -9,7 +9,6 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
 import { decodeCatalog } from "../../src/format/history/catalog.ts";
 import { catalogKey, manifestKey } from "../../src/format/keys/object-keys.ts";
 import { DatabaseModel, Violation, type BranchModel, type Kind } from "./branch-model.ts";
@@ -21,6 +20,7 @@ import { SimNode, type Crash } from "./sim-node.ts";
 import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
 import { Trial } from "./trial.ts";
+import { seenNotedMs } from "../../src/engine/local/seen-manifests.ts";
 
 export interface Meddling {
   readonly object: "head" | "catalog";
@@ -148,7 +148,7 @@ class LossStory {
     const { uuid } = this.#database;
     // What a node has seen it notes every so often, and not so that it outlives a loss of power.
     const rests = how !== "rotten" && !(how === "deleted" && object === "head");
-    if (rests) await this.#scheduler.sleep(limits.seenNotedMs + 2_000);
+    if (rests) await this.#scheduler.sleep(seenNotedMs + 2_000);
     const named = this.#audit.named(uuid);
     const key = object === "head" ? manifestKey(uuid, "main") : catalogKey(uuid);
     // A first catalog says no more than that there is a database, which its manifest says too: it is made again.

@@ -4,7 +4,7 @@
  * ones.
  */
 import { ServiceError } from "../../src/base/faults/errors.ts";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { Databases } from "../../src/control/databases/databases.ts";

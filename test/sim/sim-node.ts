@@ -9,7 +9,6 @@ import type { TimeMemory } from "../../src/base/trusted-time.ts";
 import { mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import { EngineClient } from "../../src/engine/threads/client.ts";
 import type { EngineLane } from "../../src/engine/threads/engine-lanes.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -22,6 +21,7 @@ import type { HostileStore } from "./hostile-store.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import { SimDisk, type DiskDose } from "./sim-disk.ts";
 import { SimWorld } from "./sim-world.ts";
+import { writeQueueDepthDefault, idleCloseMs } from "../../src/server/config/settings.ts";
 
 /** How a process ends: killed, with the power, with its disk, or with its disk put back to its last snapshot. */
 export type Crash = "kill" | "power" | "loss" | "rollback";
@@ -212,8 +212,8 @@ export class SimNode {
               databasesDirectory,
               scratchDirectory,
               hotHandlesMax: 100,
-              writeQueueDepth: limits.writeQueueDepthDefault,
-              idleCloseMs: limits.idleCloseMs,
+              writeQueueDepth: writeQueueDepthDefault,
+              idleCloseMs: idleCloseMs,
               nodeId,
               ...engineDefaults,
               ...given,

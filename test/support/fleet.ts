@@ -10,7 +10,7 @@
  */
 import { generateKeyPairSync } from "node:crypto";
 import { silentLog } from "../../src/base/log.ts";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { AuditLog } from "../../src/control/audit/audit-log.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { Databases } from "../../src/control/databases/databases.ts";
@@ -37,6 +37,8 @@ import type { ListedObject, ListPage, ObjectStore, StoredObject } from "../../sr
 import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
 import { sampleCoupon } from "./format-samples.ts";
+import { leaseRenewMs } from "../../src/store/etcd/etcd-leases.ts";
+import { dueLookMs } from "../../src/service/jobs/expiry-sweeper.ts";
 
 const hourMs = 3_600_000;
 
@@ -141,7 +143,7 @@ class FleetStore extends MemoryStore {
       const prefix = dueKey({ atMs, uuid: "", branchId: "" }).slice(0, -1);
       const buildKey = (index: number): string => `${prefix}${uuidAt(index, count, (atMs / hourMs) % 24)}/main`;
       // The others are as fast as this one.
-      const isOver = nowMs > atMs + 2 * limits.dueLookMs;
+      const isOver = nowMs > atMs + 2 * dueLookMs;
       if (isOver && (this.#doneByShard.get(atMs) ?? 0) >= this.#ownCount(count)) continue;
       for (let index = firstBehind(after, count, buildKey); index < count; index++) {
         if (isOver && !this.isOurs(Math.floor((index * shardsCount) / count))) continue;
@@ -350,8 +352,7 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
   await leases.join(node);
   renew();
   // What is renewed counts as one request each time.
-  const keepRenewing = (): void =>
-    void world.after(limits.leaseRenewMs, () => (requests.etcd++, renew(), keepRenewing()));
+  const keepRenewing = (): void => void world.after(leaseRenewMs, () => (requests.etcd++, renew(), keepRenewing()));
   const shards = new Shards({ world, nodeId: node.id, nodes: () => leases.nodes() });
   const isAlone = options.nodes === 1;
   if (!isAlone) {

@@ -5,7 +5,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
 import { EngineClient } from "../../src/engine/threads/client.ts";
 import type { EngineLane } from "../../src/engine/threads/engine-lanes.ts";
@@ -18,6 +17,15 @@ import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { threadedPress } from "../../src/format/core/compression.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
+import {
+  writeQueueDepthDefault,
+  idleCloseMs,
+  gcGraceSecsDefault,
+  pitrSecsDefault,
+  unshippedSecsDefault,
+  unshippedBytesDefault,
+} from "../../src/server/config/settings.ts";
+import { walCheckpointBytes } from "../../src/server/node/open-engine.ts";
 
 export interface InlineEngine {
   readonly client: EngineClient;
@@ -40,17 +48,17 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
     databasesDirectory: join(directory, "db"),
     scratchDirectory: join(directory, "scratch"),
     hotHandlesMax: 100,
-    writeQueueDepth: limits.writeQueueDepthDefault,
-    idleCloseMs: limits.idleCloseMs,
+    writeQueueDepth: writeQueueDepthDefault,
+    idleCloseMs: idleCloseMs,
     store: { kind: "memory" },
     nodeId: "test-node",
     coordinated: false,
     shipping: true,
-    pitrMs: limits.pitrSecsDefault * 1_000,
-    gcGraceMs: limits.gcGraceSecsDefault * 1_000,
-    unshippedMsMax: limits.unshippedSecsDefault * 1_000,
-    unshippedBytesMax: limits.unshippedBytesDefault,
-    logCheckpointBytes: limits.walCheckpointBytes,
+    pitrMs: pitrSecsDefault * 1_000,
+    gcGraceMs: gcGraceSecsDefault * 1_000,
+    unshippedMsMax: unshippedSecsDefault * 1_000,
+    unshippedBytesMax: unshippedBytesDefault,
+    logCheckpointBytes: walCheckpointBytes,
     ...given,
   };
 }

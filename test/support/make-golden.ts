@@ -6,7 +6,7 @@
  */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { Receipts } from "../../src/control/access/receipts.ts";
 import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import { encodeAuditEvent } from "../../src/format/audit/audit-event.ts";

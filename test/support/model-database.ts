@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import type { Tx, View } from "../../src/model/core/transaction.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";

@@ -5,9 +5,9 @@
  * A test can cut a node off, end its lease as if by mistake, and lose everything, as a store from an old backup has.
  */
 import { StoreError } from "../../src/base/faults/errors.ts";
-import { limits } from "../../src/base/limits/limits.ts";
 import type { Cancel, World } from "../../src/base/world.ts";
 import type { Acquisition, Holder, Holding, LeaseEvents, Leases, LiveNode } from "../../src/store/port/leases.ts";
+import { leaseTtlSecs, leaseRenewMs, leaseMarginMs } from "../../src/store/etcd/etcd-leases.ts";
 
 interface Lease {
   readonly nodeId: string;
@@ -22,9 +22,9 @@ export interface LeaseTimes {
 }
 
 const usualTimes: LeaseTimes = {
-  ttlMs: limits.leaseTtlSecs * 1_000,
-  renewMs: limits.leaseRenewMs,
-  marginMs: limits.leaseMarginMs,
+  ttlMs: leaseTtlSecs * 1_000,
+  renewMs: leaseRenewMs,
+  marginMs: leaseMarginMs,
 };
 
 export class LeaseTable {

@@ -2,7 +2,7 @@
  * A branch's timeline in as many objects as it has groups: what an older build, or a failure that lasted, leaves
  * behind.
  */
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
 import { encodeManifest, computeSha256, type Manifest } from "../../src/format/history/manifest.ts";
 import { manifestKey, parsePoolId, poolId, segmentKey } from "../../src/format/keys/object-keys.ts";

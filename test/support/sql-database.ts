@@ -1,13 +1,14 @@
 /** A real database with the service's own tables and secrets in them, for tests of user SQL. */
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { limits } from "../../src/base/limits/limits.ts";
+import { limits } from "../../src/base/limits.ts";
 import { createSchema } from "../../src/model/schema.ts";
 import { readSql, writeSql, type SqlBatch, type SqlOutcome, type SqlStatementResult } from "../../src/model/sql/sql.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { SqlGuard } from "../../src/sqlite/guard.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
 import { temporaryDirectory } from "./temporary.ts";
+import { sqlCacheKiB } from "../../src/engine/processes/sql-child.ts";
 
 /** Stands in reserved rows only: a result that holds it has seen what it may not. */
 export const secret = "s3cret-of-the-service";
@@ -107,7 +108,7 @@ export class SqlDatabase {
 
   /** Runs the batch as a reader thread does: on a read-only connection of its own. */
   read(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlOutcome {
-    const connection = new Connection(this.path, { readonly: true, pageCacheKiB: limits.sqlCacheKiB });
+    const connection = new Connection(this.path, { readonly: true, pageCacheKiB: sqlCacheKiB });
     const guard = SqlGuard.attach(connection);
     try {
       connection.run("BEGIN");

@@ -42,7 +42,7 @@ export const floors: readonly (readonly string[])[] = [
  * room stands above them all and ties them together.
  */
 export const rooms: Readonly<Record<string, readonly string[]>> = {
-  base: ["faults", "collections", "limits"],
+  base: ["faults", "collections"],
   format: ["core", "audit", "keys", "records", "history", "erasure"],
   store: ["port", "etcd", "file", "s3"],
   ai: [],
@@ -71,10 +71,10 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "backup",
   ],
   service: ["call", "placement", "erasure", "embedding", "jobs", "handlers", "memory", "pipeline"],
-  server: ["wire", "config", "rest", "observability", "rpc", "cluster", "node", "cli"],
+  server: ["wire", "config", "rest", "observability", "rpc", "node-wire", "cluster", "node", "cli"],
 };
 
-const filesPerRoomMax = 20;
+const filesPerRoomMax = 16;
 
 const files = ["node:fs", "node:fs/promises", "node:path"];
 

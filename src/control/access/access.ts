@@ -4,9 +4,11 @@
  * Always true: nothing but the identity's own claims and the resolved name widen a decision, never a Host, a header or
  * a path as it was written. Must not know: tokens' signatures, stores, wires, clocks.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { scopeIncludes, type Identity, type ScopeName, type TokenIdentity } from "./identity.ts";
+
+/** A namespace token must be younger than a deletion by this to write to what came after it. */
+const revocationSkewMs = 2_000;
 
 /** What a method asks of its caller. */
 export interface AccessRule {
@@ -110,7 +112,7 @@ function isRevoked(
   if (identity.database !== undefined) return uuid === undefined ? changes(scope) : uuid !== identity.database.uuid;
   if (!changes(scope) || deletedAtMs === undefined) return false;
   if (deletion !== undefined && identity.deletions !== undefined) return identity.deletions < deletion;
-  return identity.issuedAtMs <= deletedAtMs + limits.revocationSkewMs;
+  return identity.issuedAtMs <= deletedAtMs + revocationSkewMs;
 }
 
 function changes(scope: ScopeName | undefined): boolean {

@@ -6,13 +6,18 @@
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { PlatformIdentity, TokenIdentity } from "./identity.ts";
 import type { Revocations } from "./revocations.ts";
 import type { SigningKey } from "./signing-key.ts";
 import type { Tokens } from "./tokens.ts";
+
+/** Verified tokens that a node remembers until they expire; any other is verified again. */
+const tokensRememberedMax = 10_000;
+/** A credential in logs and audit: 64 bits tell credentials apart and give none away. */
+const credentialHashDigits = 16;
 
 /** What a node needs to tell callers apart. */
 export interface CredentialsOptions {
@@ -51,7 +56,7 @@ export class Credentials {
   readonly #hashKey: Buffer;
   readonly #platform: { readonly digest: Buffer; readonly identity: PlatformIdentity } | undefined;
   /** Tokens that have been verified, by the SHA-256 of the whole token. */
-  readonly #verified = new LruMap<string, TokenIdentity>(limits.tokensRememberedMax);
+  readonly #verified = new LruMap<string, TokenIdentity>(tokensRememberedMax);
 
   constructor(options: CredentialsOptions) {
     const { signingKey, platformKey } = options;
@@ -104,7 +109,7 @@ export class Credentials {
 
   /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
   #hashCredential(credential: string): string {
-    return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, limits.credentialHashDigits);
+    return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, credentialHashDigits);
   }
 }
 

@@ -7,13 +7,16 @@
  */
 import { calculateJwkThumbprint } from "jose";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { publicKeyKey, publicKeyPrefix } from "../../format/keys/object-keys.ts";
 import { formats } from "../../format/core/versions.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putUntilKnown } from "../../store/port/sure-put.ts";
 import type { PublicKey } from "./signing-key.ts";
+
+/** Other keys than the one in use are looked up at most this often: anybody may ask. */
+const keySetCacheMs = 60_000;
+const keySetKeysMax = 100;
 
 export class KeySet {
   readonly #store: ObjectStore;
@@ -41,7 +44,7 @@ export class KeySet {
 
   /** The key in use and all others that are known. Object storage is asked at most once in a while, whoever asks. */
   async keys(): Promise<readonly PublicKey[]> {
-    if (this.#read && this.#world.monotonicMs() - this.#read.atMs < limits.keySetCacheMs) return this.#read.keys;
+    if (this.#read && this.#world.monotonicMs() - this.#read.atMs < keySetCacheMs) return this.#read.keys;
     this.#reading ??= this.#list().finally(() => (this.#reading = undefined));
     return this.#reading;
   }
@@ -60,7 +63,7 @@ export class KeySet {
   }
 
   async #listStore(): Promise<PublicKey[]> {
-    const { objects } = await this.#store.list(publicKeyPrefix, { limit: limits.keySetKeysMax });
+    const { objects } = await this.#store.list(publicKeyPrefix, { limit: keySetKeysMax });
     const keys = await Promise.all(objects.map(async ({ key }) => publicKeyIn((await this.#store.get(key))?.bytes)));
     return keys.filter((key) => key !== undefined).filter(({ kid }) => kid !== this.#current.kid);
   }

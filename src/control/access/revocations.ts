@@ -9,7 +9,7 @@
  * can be of has expired, and then goes. Must not know: signatures, who may revoke.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import type { World } from "../../base/world.ts";
@@ -25,6 +25,17 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/sure-put.ts";
 import { namespaceCovers } from "./access.ts";
 import type { TokenIdentity } from "./identity.ts";
+
+/** Each is remembered by every node, about 200 bytes. */
+const revocationsMax = 10_000;
+/** What is known is read again when it is this old, beside the call that finds it so. */
+const revocationsReadMs = 5_000;
+/** What is older than this is waited for, so long at most. */
+const revocationsStaleMs = 10_000;
+const revocationsPatienceMs = 1_000;
+/** Of those that are over, so many go with each reading. */
+const revocationsRemovedMax = 50;
+const revocationsFullRetrySecs = 3_600;
 
 export interface RevocationsOptions {
   readonly store: ObjectStore;
@@ -50,12 +61,11 @@ export class Revocations {
    */
   async revoke(subject: RevocationSubject, jti: string): Promise<void> {
     const { store, world } = this.#options;
-    if (this.#known.size >= limits.revocationsMax) {
+    if (this.#known.size >= revocationsMax) {
       throw new ServiceError(
         "overloaded",
-        `${limits.revocationsMax} tokens are revoked already, as many as can be: rotate the signing key, which ` +
-          "voids all",
-        { retryAfterSecs: limits.revocationsFullRetrySecs },
+        `${revocationsMax} tokens are revoked already, as many as can be: rotate the signing key, which ` + "voids all",
+        { retryAfterSecs: revocationsFullRetrySecs },
       );
     }
     const expiresAtSecs =
@@ -69,8 +79,8 @@ export class Revocations {
   /** Whether what is known is young enough to judge by at once; asks for newer in time. */
   get isFresh(): boolean {
     const ageMs = this.#options.world.monotonicMs() - this.#readAtMs;
-    if (ageMs >= limits.revocationsReadMs) void this.#read();
-    return ageMs < limits.revocationsStaleMs;
+    if (ageMs >= revocationsReadMs) void this.#read();
+    return ageMs < revocationsStaleMs;
   }
 
   /** Whether the token was revoked, as far as this node knows. */
@@ -87,7 +97,7 @@ export class Revocations {
   /** Learns what was revoked elsewhere, unless that takes too long. */
   async refresh(): Promise<void> {
     try {
-      await within(this.#options.world, limits.revocationsPatienceMs, () => this.#read());
+      await within(this.#options.world, revocationsPatienceMs, () => this.#read());
     } catch (error) {
       if (!(error instanceof TimeUp)) throw error;
     }
@@ -119,7 +129,7 @@ export class Revocations {
         const known = parseRevocationKey(key);
         if (known) found.set(known.jti, [...(found.get(known.jti) ?? []), known.subject]);
       }
-      if (page.next === undefined || found.size >= limits.revocationsMax) break;
+      if (page.next === undefined || found.size >= revocationsMax) break;
       after = page.next;
     }
     // What was revoked here during the listing may be missing in it.
@@ -132,7 +142,7 @@ export class Revocations {
   async #removeOver(): Promise<void> {
     const { store, world } = this.#options;
     const end = revocationsAfter(Math.floor(world.time.sureMs() / 1_000));
-    const { objects } = await store.list(revocationPrefix, { limit: limits.revocationsRemovedMax });
+    const { objects } = await store.list(revocationPrefix, { limit: revocationsRemovedMax });
     for (const { key } of objects.filter((object) => object.key < end && parseRevocationKey(object.key) !== undefined))
       await store.delete(key);
   }

@@ -6,12 +6,15 @@
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint } from "jose";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { signingKeyKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putUntilKnown } from "../../store/port/sure-put.ts";
+
+/** Signing keys of before whose tokens are still taken; of more, the newest. */
+const retiredKeysMax = 16;
 
 /** The public half of a key as the key set lists it (RFC 8037). */
 export interface PublicKey {
@@ -109,7 +112,7 @@ export async function rotatedKeys(
       })),
   ];
   const blocks = retired
-    .slice(0, limits.retiredKeysMax)
+    .slice(0, retiredKeysMax)
     .map(({ publicKey, atMs }) => `Retired: ${new Date(atMs).toISOString()}\n${publicText(publicKey)}`);
   return {
     pem: [fresh.export({ format: "pem", type: "pkcs8" }) as string, ...blocks].join(""),

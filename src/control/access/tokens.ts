@@ -7,7 +7,7 @@
  * was retired no longer ago than a token lives; nothing else of a header is believed.
  */
 import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isDatabaseName, isNamePart } from "../../format/core/names.ts";
 import { scopeNamed, type ScopeName, type TokenIdentity } from "./identity.ts";

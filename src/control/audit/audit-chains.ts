@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { auditTimeMs, encodeAuditEvent, isEvent, type AuditEvent } from "../../format/audit/audit-event.ts";
@@ -17,6 +17,9 @@ import { auditKey, formatDay } from "../../format/audit/audit-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putImmutable } from "../../store/port/sure-put.ts";
 import type { AuditStreams } from "./audit-streams.ts";
+
+/** Streams whose chain a node remembers; that of another is looked up in object storage. */
+const auditStreamsHeldMax = 10_000;
 
 /** An event that has no place in a chain yet. */
 export type LooseEvent = Omit<AuditEvent, "prev" | "node">;
@@ -143,7 +146,7 @@ export class AuditChains {
   #remember(chain: Chain): void {
     this.#chains.delete(chain.namespace);
     this.#chains.set(chain.namespace, chain);
-    if (this.#chains.size <= limits.auditStreamsHeldMax) return;
+    if (this.#chains.size <= auditStreamsHeldMax) return;
     const idle = this.#chains.values().find((other) => other !== chain && other.parcels.length === 0);
     if (idle !== undefined) this.#chains.delete(idle.namespace);
   }

@@ -12,7 +12,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
@@ -24,6 +24,22 @@ import { AuditChains, type LooseEvent } from "./audit-chains.ts";
 import { toActor, isOfStranger, isRecorded, type AuditEntry, type AuditPolicy } from "./audit-entry.ts";
 import { AuditStreams, type AuditPage, type AuditQuery } from "./audit-streams.ts";
 import { AuditSweeps } from "./audit-sweeps.ts";
+
+/** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
+export const auditEventsMax = 20_000;
+/** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
+export const auditStrangersMax = 5_000;
+/** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
+const auditGapsMax = 1_000;
+/** An event whose namespace has no readable policy for so long is counted as left out. */
+const auditUnknownMsMax = 60_000;
+/** So many events that wait are stored at once, whatever the interval. */
+const auditFlushEvents = 500;
+/** So long a reader waits for this node's own events to be stored. */
+const auditReadFlushMs = 1_000;
+/** How long a stopping node tries to store what is left. */
+const auditDrainMs = 5_000;
+const auditRetryMs = 500;
 
 /** What an audit log is made of, and whom it asks. */
 export interface AuditLogOptions {
@@ -109,8 +125,8 @@ export class AuditLog {
   /** Notes an event. It is stored with the next flush if the namespace's policy wants it. */
   record(entry: AuditEntry): void {
     this.#options.heard?.(entry);
-    const full = this.#unstored >= limits.auditEventsMax;
-    const crowded = isOfStranger(entry) && this.#strangers >= limits.auditStrangersMax;
+    const full = this.#unstored >= auditEventsMax;
+    const crowded = isOfStranger(entry) && this.#strangers >= auditStrangersMax;
     if (this.#closed || full || crowded) {
       this.#countLost(entry.namespace, 1);
       return;
@@ -150,7 +166,7 @@ export class AuditLog {
       this.#chains.unfinished.includes(namespace);
     if (!isOwed) return;
     try {
-      await within(this.#options.world, limits.auditReadFlushMs, () => this.flush());
+      await within(this.#options.world, auditReadFlushMs, () => this.flush());
     } catch (error) {
       // The reader has what is stored; the rest is tried again as ever.
       if (!(error instanceof TimeUp)) throw error;
@@ -171,16 +187,16 @@ export class AuditLog {
   async close(): Promise<void> {
     const { world, log } = this.#options;
     this.#closed = true;
-    const swept = this.#sweeps.close(limits.auditDrainMs);
+    const swept = this.#sweeps.close(auditDrainMs);
     let expired = false;
     const drain = async (): Promise<void> => {
       for (;;) {
         await this.flush();
         if (expired || this.#unstored === 0) return;
-        await sleep(world, limits.auditRetryMs);
+        await sleep(world, auditRetryMs);
       }
     };
-    await Promise.race([drain(), sleep(world, limits.auditDrainMs)]);
+    await Promise.race([drain(), sleep(world, auditDrainMs)]);
     expired = true;
     this.#timer?.();
     await swept;
@@ -208,7 +224,7 @@ export class AuditLog {
       waiting.state = "unknown";
     }
     if (this.#closed) return;
-    if (this.#wanted >= limits.auditFlushEvents && this.#flushing === undefined && !this.#storeFails) void this.flush();
+    if (this.#wanted >= auditFlushEvents && this.#flushing === undefined && !this.#storeFails) void this.flush();
     else this.#flushSoon();
   }
 
@@ -236,7 +252,7 @@ export class AuditLog {
     this.#dropped += events;
     const known = this.#gaps.get(namespace);
     if (known) known.count += events;
-    if (known || this.#closed || this.#gaps.size >= limits.auditGapsMax) return;
+    if (known || this.#closed || this.#gaps.size >= auditGapsMax) return;
     const gap: Gap = {
       namespace,
       action: "audit.dropped",
@@ -286,7 +302,7 @@ export class AuditLog {
 
   /** Asks for policies that could not be known; one that stays so must not fill the room of the others. */
   #askAgain(): void {
-    const tooOldMs = this.#options.world.time.sureMs() - limits.auditUnknownMsMax;
+    const tooOldMs = this.#options.world.time.sureMs() - auditUnknownMsMax;
     for (const waiting of this.#waiting) {
       if (waiting.state !== "unknown") continue;
       if (auditTimeMs(waiting) >= tooOldMs) void this.#ask(waiting);

@@ -7,12 +7,17 @@
  * Must not know: policies, and who may read.
  */
 import { invalid, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { auditTimeMs, type AuditEvent, type AuditOutcome } from "../../format/audit/audit-event.ts";
 import { splitAuditLines, auditLinkTo, decodeAuditObject, firstLink } from "../../format/audit/audit-object.ts";
 import { auditKeyAt, auditPrefix, auditStreamPrefix, formatDay, parseAuditKey } from "../../format/audit/audit-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
+
+/** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
+export const auditObjectsReadMax = 1_000;
+/** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
+const auditChainKeysMax = 100_000;
 
 /** Which events are wanted. */
 export interface AuditQuery {
@@ -96,7 +101,7 @@ export class AuditStreams {
     let complete = true;
     let objectsRead = 0;
     for await (const keys of this.#keys(auditStreamPrefix(namespace), after, end)) {
-      if (objectsRead >= limits.auditObjectsReadMax) return pageUntil({ key: keys[0]!, index: 0 });
+      if (objectsRead >= auditObjectsReadMax) return pageUntil({ key: keys[0]!, index: 0 });
       objectsRead += keys.length;
       for (const [key, found] of await this.#objects(keys)) {
         if (found === "unreadable") complete = false;
@@ -126,7 +131,7 @@ export class AuditStreams {
       for await (const keys of this.#keys(auditStreamPrefix(namespace), after, end)) {
         newest = keys.findLast((key) => parseAuditKey(key)?.node === node) ?? newest;
         listed += keys.length;
-        if (listed <= limits.auditChainKeysMax) continue;
+        if (listed <= auditChainKeysMax) continue;
         this.#log.warn("the audit chain of this node begins anew: its last event lies too far back", { namespace });
         return firstLink;
       }

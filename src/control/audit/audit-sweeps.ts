@@ -5,12 +5,15 @@
  * not know: events, and how they are stored.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Rounds } from "../../base/rounds.ts";
 import type { World } from "../../base/world.ts";
 import type { AuditPolicy } from "./audit-entry.ts";
 import type { AuditStreams } from "./audit-streams.ts";
+
+/** Objects that one sweep removes; the rest waits for the next one. */
+const auditSweepObjectsMax = 100_000;
 
 /** What the sweeps need to know. */
 export interface AuditSweepsOptions {
@@ -55,8 +58,8 @@ export class AuditSweeps {
       const retentionSecs = await this.#readRetention(namespace);
       if (retentionSecs === undefined) continue;
       const cutoffMs = Math.max(0, world.time.sureMs() - retentionSecs * 1_000);
-      removed += await this.#streams.removeBefore(namespace, cutoffMs, limits.auditSweepObjectsMax - removed);
-      if (this.#rounds.closing || removed === limits.auditSweepObjectsMax) break;
+      removed += await this.#streams.removeBefore(namespace, cutoffMs, auditSweepObjectsMax - removed);
+      if (this.#rounds.closing || removed === auditSweepObjectsMax) break;
     }
     if (removed > 0) log.info("audit events that were too old are removed", { objects: removed });
     return removed;

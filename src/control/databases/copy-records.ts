@@ -10,7 +10,7 @@
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { World } from "../../base/world.ts";
 import { decodeCopyRecord, encodeCopyRecord, isStanding, type CopyRecord } from "../../format/records/copy-record.ts";

@@ -8,7 +8,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../../format/records/name-claim.ts";
@@ -27,6 +27,9 @@ import type { NameStanding } from "../access/access.ts";
 import { DeletionCounts } from "./deletion-counts.ts";
 import { wasDeleted } from "./deletions.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
+
+/** Name claims a node remembers for a few seconds; the least recently used go first. */
+const claimsCachedMax = 100_000;
 
 /** A database that exists. */
 export interface DatabaseRecord {
@@ -67,7 +70,7 @@ export class Databases {
   readonly #world: World;
   readonly #deletions: DeletionCounts;
   /** In the order in which they were read: each is read again every few seconds while it is in use. */
-  readonly #cache = new LruMap<string, Cached>(limits.claimsCachedMax);
+  readonly #cache = new LruMap<string, Cached>(claimsCachedMax);
   /** Claims that are being read again, by name, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<NameClaim | undefined>>();
 

@@ -5,8 +5,10 @@
  * node cannot read denies every egress, and limits nothing else beyond the node's own bounds: a policy that is out of
  * reach must not let text out, and must not stop reads and writes.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { strictest, type Egress, type PolicyValues } from "../../format/records/policy.ts";
+
+/** How long an erasure can be undone when no policy says. */
+const erasureGraceSecsDefault = 86_400;
 
 /** Every value that is enforced. What is undefined has no bound. */
 export interface EffectivePolicy {
@@ -47,7 +49,7 @@ const defaults = {
   "audit.enabled": false,
   "audit.include_reads": false,
   "audit.include_data": false,
-  "erasure.grace_secs": limits.erasureGraceSecsDefault,
+  "erasure.grace_secs": erasureGraceSecsDefault,
   "erasure.purge_on_forget": false,
 } as const satisfies PolicyValues;
 

@@ -14,7 +14,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { decodeCoupon, encodeCoupon, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
@@ -30,6 +30,11 @@ import { isUnreadable } from "../../format/core/versions.ts";
 import type { ListedObject, ListPage, ObjectStore } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/sure-put.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
+
+/** Coupons in one part of a list, all together, unless a single one has more. */
+export const erasuresListBytesMax = 32 * 1024 * 1024;
+/** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
+export const erasureMarkerMs = 600_000;
 
 export interface ErasureCouponsOptions {
   readonly store: ObjectStore;
@@ -78,7 +83,7 @@ export class ErasureCoupons {
     const outcome = await surePut(store, erasureCouponKey(uuid, id), bytes, { kind: "absent" });
     if (outcome.kind === "lost") throw new ServiceError("already_exists", "there is an erasure of this id");
     // Somebody may have taken the marker for one without a coupon: nobody then would carry the erasure out.
-    if (world.monotonicMs() - startedMs < limits.erasureMarkerMs / 2) return;
+    if (world.monotonicMs() - startedMs < erasureMarkerMs / 2) return;
     await this.discard(uuid, id);
     throw new StoreError("unavailable", "object storage took too long to note an erasure");
   }
@@ -127,7 +132,7 @@ export class ErasureCoupons {
   async list(uuid: string, before?: string): Promise<CouponPage> {
     const { found, hasMore } = await this.#newest(erasureCouponPrefix(uuid), before);
     let bytes = 0;
-    const within = found.findIndex((object) => (bytes += object.bytes) > limits.erasuresListBytesMax);
+    const within = found.findIndex((object) => (bytes += object.bytes) > erasuresListBytesMax);
     const page = found
       .slice(0, within < 0 ? found.length : Math.max(within, 1))
       .flatMap(({ key }) => parseErasureKey(key) ?? []);
@@ -216,8 +221,7 @@ export class ErasureCoupons {
     if (coupon === "rotten") return undefined;
     if (coupon === "missing") {
       // It may be on its way.
-      if (this.#options.world.time.sureMs() - modifiedAtMs > limits.erasureMarkerMs)
-        await this.#options.store.delete(key);
+      if (this.#options.world.time.sureMs() - modifiedAtMs > erasureMarkerMs) await this.#options.store.delete(key);
       return undefined;
     }
     if (coupon.status !== "completed") return coupon;

@@ -8,7 +8,7 @@
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { isDatabaseName } from "../../format/core/names.ts";
 import {
   dueKey,

@@ -10,11 +10,18 @@
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { nodeNameKey, nodesPrefix, parseNodeNameKey } from "../../format/keys/node-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/sure-put.ts";
+
+/** Names are for people, and change when a node starts. */
+const nodeNamesCacheMs = 10_000;
+/**
+ * Data directories that a store remembers the names of, a key each; of more, the names of the first ones are known.
+ */
+const nodeNamesListedMax = 10_000;
 
 export class NodeNames {
   readonly #store: ObjectStore;
@@ -31,14 +38,14 @@ export class NodeNames {
   async announce(node: string, name: string): Promise<void> {
     const key = nodeNameKey(node, name);
     await surePut(this.#store, key, encodeUtf8(name), { kind: "absent" });
-    const { objects } = await this.#store.list(`${nodesPrefix}${node}/`, { limit: limits.nodeNamesListedMax });
+    const { objects } = await this.#store.list(`${nodesPrefix}${node}/`, { limit: nodeNamesListedMax });
     await Promise.all(objects.filter((object) => object.key !== key).map((object) => this.#store.delete(object.key)));
     this.#read = undefined;
   }
 
   /** Names by identity, as far as they are known: what cannot be read leaves a node without one. */
   async names(): Promise<ReadonlyMap<string, string>> {
-    if (this.#read && this.#world.monotonicMs() - this.#read.atMs < limits.nodeNamesCacheMs) return this.#read.names;
+    if (this.#read && this.#world.monotonicMs() - this.#read.atMs < nodeNamesCacheMs) return this.#read.names;
     this.#reading ??= this.#list()
       .then((names) => {
         this.#read = { names, atMs: this.#world.monotonicMs() };
@@ -75,7 +82,7 @@ export class NodeNames {
         const known = parseNodeNameKey(key);
         if (known) names.set(known.node, known.name);
       }
-      if (page.next === undefined || names.size >= limits.nodeNamesListedMax) return names;
+      if (page.next === undefined || names.size >= nodeNamesListedMax) return names;
       after = page.next;
     }
   }

@@ -6,7 +6,7 @@
  * of everything. While there is little, one page holds it all. Must not know: who owns which shard, what the objects
  * are.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { shardAt, computeShard, shardText } from "../../format/core/shards.ts";
 import type { ListPage, ObjectStore } from "../../store/port/object-store.ts";
 

@@ -7,7 +7,7 @@
  * is taken for unreadable (control/databases/effective-policy). Must not know: who may change a policy, engines, wires.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
@@ -33,6 +33,12 @@ import { surePut } from "../../store/port/sure-put.ts";
 import { effectivePolicy, silentPolicy, type EffectivePolicy } from "./effective-policy.ts";
 
 export type { EffectivePolicy } from "./effective-policy.ts";
+
+/**
+ * Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go
+ * first.
+ */
+const policiesCachedMax = 100_000;
 
 export interface PoliciesOptions {
   readonly store: ObjectStore;
@@ -83,7 +89,7 @@ const profilePlace = (namespace: string, profile: string): Place => ({
 export class Policies {
   readonly #options: PoliciesOptions;
   /** By object key, in the order in which they were read. */
-  readonly #cache = new LruMap<string, Cached>(limits.policiesCachedMax);
+  readonly #cache = new LruMap<string, Cached>(policiesCachedMax);
   /** Policies that are being read again, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<PolicyValues | undefined>>();
   /** What was folded of values that are remembered: most calls find theirs here. */

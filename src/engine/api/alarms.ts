@@ -5,9 +5,11 @@
  * Always true: a branch or database counts once, however often it was met; what cannot be counted any more is counted
  * no less loudly in the log, where each is named. Must not know: why anything is wrong.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { LostObject, StoreWentBack } from "./lost.ts";
+
+/** Branches and databases that a thread counts as lost or put back; further ones stand in the log alone. */
+const alarmsMax = 10_000;
 
 /** How many of each there are now. */
 export interface AlarmCounts {
@@ -23,7 +25,7 @@ export const noAlarms: AlarmCounts = { quarantined: 0, lost: 0, wentBack: 0 };
 
 export class Alarms {
   readonly #changed: (counts: AlarmCounts) => void;
-  readonly #raised = new LruMap<string, "lost" | "wentBack">(limits.alarmsMax);
+  readonly #raised = new LruMap<string, "lost" | "wentBack">(alarmsMax);
   #counts = noAlarms;
 
   constructor(changed: (counts: AlarmCounts) => void) {

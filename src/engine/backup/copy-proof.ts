@@ -5,7 +5,6 @@
  * Always true: it only reads.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
 import { databasePrefix, segmentKey } from "../../format/keys/object-keys.ts";
@@ -14,6 +13,9 @@ import { Findings } from "../rescue/findings.ts";
 import { takeInventory, type DatabaseInventory } from "../rescue/inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
+
+/** Branches whose newest state a backup restores when it is not asked for all. */
+const backupSampleMax = 8;
 
 export interface CopyProofParts {
   readonly world: World;
@@ -99,10 +101,10 @@ function sampled(world: World, present: ReadonlyMap<string, readonly string[]>):
     for (const id of branchIds) {
       seen++;
       const place =
-        chosen.length < limits.backupSampleMax
+        chosen.length < backupSampleMax
           ? chosen.length
           : Math.floor((Buffer.from(world.randomBytes(4)).readUInt32LE() / 2 ** 32) * seen);
-      if (place < limits.backupSampleMax) chosen[place] = `${uuid}/${id}`;
+      if (place < backupSampleMax) chosen[place] = `${uuid}/${id}`;
     }
   }
   return new Set(chosen);

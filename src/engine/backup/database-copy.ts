@@ -7,7 +7,7 @@
  * the first store changes. Always true: at every moment what manifests in the other store refer to is there.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import { decodeCatalog, type Catalog } from "../../format/history/catalog.ts";
 import type { Manifest } from "../../format/history/manifest.ts";

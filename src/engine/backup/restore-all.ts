@@ -7,7 +7,7 @@
  * lost. Nothing in the backup changes.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
 import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";

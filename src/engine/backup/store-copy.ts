@@ -8,7 +8,7 @@
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import { decodeCoupon } from "../../format/erasure/erasure-coupon.ts";
@@ -43,6 +43,11 @@ import { paired, putSame, type Pairing } from "../../store/mirror.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { copyDatabase, type DatabaseOutcome } from "./database-copy.ts";
 import { lookAt } from "../rescue/inventory.ts";
+
+/** Objects that are copied at once; each may be a full pack. */
+const backupCopiesAtOnceMax = 4;
+/** Databases that are copied at once; their objects share the places above. */
+const backupDatabasesAtOnceMax = 8;
 
 export interface StoreCopyParts {
   readonly from: ObjectStore;
@@ -98,7 +103,7 @@ const comparedPrefixes = [policyPrefix, deletionCountPrefix];
 
 export class StoreCopy {
   readonly #parts: StoreCopyParts;
-  readonly #permits = new Semaphore(limits.backupCopiesAtOnceMax);
+  readonly #permits = new Semaphore(backupCopiesAtOnceMax);
   readonly counts: StoreCopyCounts = {
     databases: 0,
     branches: 0,
@@ -138,7 +143,7 @@ export class StoreCopy {
     await this.#format();
     await this.#erasures("erasures/");
     await this.#copyErasureMarkers();
-    await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), limits.backupDatabasesAtOnceMax, (pair) =>
+    await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), backupDatabasesAtOnceMax, (pair) =>
       this.#name(pair),
     );
     await this.#unnamed();

@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import type { World } from "../../base/world.ts";
 import { compareBranchNames, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";

@@ -2,8 +2,10 @@
  * Ends whoever writes a branch, without its data: what a claim needs when opening the file takes longer than a busy
  * writer's next manifest.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";
+
+/** Claims of a branch that are tried against a writer that goes on moving its manifest. */
+const overtakingRacesMax = 64;
 
 /**
  * Claims the branch as its manifest stands, again and again until the claim lands: from then on no change of an older
@@ -24,7 +26,7 @@ export async function fenceWriter(
       await manifest.claim(manifest.now.txid, false, {}, leaseEpoch);
       return;
     } catch (error) {
-      if (!(error instanceof Fenced) || race >= limits.overtakingRacesMax) throw error;
+      if (!(error instanceof Fenced) || race >= overtakingRacesMax) throw error;
     }
   }
 }

@@ -12,7 +12,7 @@
 import { renameSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { makeCanonical } from "../../format/history/pages.ts";

@@ -8,7 +8,6 @@
 import { statSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { TailSegment } from "../../format/history/manifest.ts";
 import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
@@ -19,6 +18,16 @@ import { inlineMaker } from "../segments/inline-maker.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialiseBy } from "../segments/restore.ts";
 import type { SegmentMaker } from "../segments/segment-maker.ts";
+
+/** Objects of one base image: those of databases above 32 GiB grow instead, up to 256 MiB before compression. */
+export const imageRefsMax = 512;
+/**
+ * Page images in one object of a base image: 64 MiB before compression. More where there would be more than
+ * `imageRefsMax` objects.
+ */
+export const imageObjectPages = 16_384;
+/** A new base image of up to this size is checked too, on the thread that makes segments: about 20 ms. */
+const checkedImageBytesMax = 8 * 1024 * 1024;
 
 /**
  * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
@@ -86,7 +95,7 @@ export async function uploadImages(
 
 /** Pages in each object of a base image of so many. */
 export function imageStep(pages: number): number {
-  return Math.max(limits.imageObjectPages, Math.ceil(pages / limits.imageRefsMax));
+  return Math.max(imageObjectPages, Math.ceil(pages / imageRefsMax));
 }
 
 /**
@@ -104,7 +113,7 @@ export async function writeImages(
   const maker = pickMaker(source);
   try {
     const { pages } = await materialiseBy(maker, source, plan, path);
-    const state = await maker.state(path, pages * pageBytes <= limits.checkedImageBytesMax);
+    const state = await maker.state(path, pages * pageBytes <= checkedImageBytesMax);
     if (state.txid !== plan.txid)
       throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, makeId);

@@ -8,7 +8,6 @@
  */
 import { BackOff } from "../../base/back-off.ts";
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
@@ -23,6 +22,22 @@ import { findRestorePlan, rebased, trimmed, type Plan } from "../history/timelin
 import { pack, writeImages } from "./compaction.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads } from "../history/uploads.ts";
+
+/** Branches of one thread whose objects are packed at once; each holds a pack twice. */
+const packsAtOnceMax = 2;
+/**
+ * Branches of one thread whose state is restored for a new base image, or whose history is cut for an erasure, at
+ * once.
+ */
+const rebasesAtOnceMax = 2;
+/** After a failure the job is left alone for so long, and then for ever longer up to the second time. */
+const compactorRetryMsMin = 1_000;
+export const compactorRetryMsMax = 60_000;
+/** Objects found rotten that a thread remembers; nothing is made of them for so long. */
+const rottenRememberedMax = 10_000;
+const rottenAgainMs = 600_000;
+/** How long an engine thread that stops waits for packs and base images that are being made. */
+const compactorStopMs = 2_000;
 
 export interface CompactorOptions {
   readonly parts: BranchParts;
@@ -56,8 +71,8 @@ interface Care {
 export class Compactor {
   readonly #options: CompactorOptions;
   readonly #cares = new WeakMap<ManifestWriter, Care>();
-  readonly #packing = new Semaphore(limits.packsAtOnceMax);
-  readonly #rebasing = new Semaphore(limits.rebasesAtOnceMax);
+  readonly #packing = new Semaphore(packsAtOnceMax);
+  readonly #rebasing = new Semaphore(rebasesAtOnceMax);
   /** Every job that has not ended, those of branches that are gone included. */
   readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
   /** Branches that are to be looked at again though nothing is published: something failed, or the timeline is long. */
@@ -66,7 +81,7 @@ export class Compactor {
    * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
    * short without them.
    */
-  readonly #rotten = new LruMap<string, number>(limits.rottenRememberedMax);
+  readonly #rotten = new LruMap<string, number>(rottenRememberedMax);
   #closing = false;
   /** Jobs of each kind that were done. */
   packs = 0;
@@ -150,15 +165,13 @@ export class Compactor {
   async close(): Promise<void> {
     this.#closing = true;
     const jobs = [...this.#jobs].map(({ over }) => over);
-    if (jobs.length > 0)
-      await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.compactorStopMs)]);
+    if (jobs.length > 0) await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, compactorStopMs)]);
   }
 
   #getCare(manifest: ManifestWriter): Care {
     const known = this.#cares.get(manifest);
     if (known) return known;
-    const backOff = (): BackOff =>
-      new BackOff(this.#options.parts.world, limits.compactorRetryMsMin, limits.compactorRetryMsMax);
+    const backOff = (): BackOff => new BackOff(this.#options.parts.world, compactorRetryMsMin, compactorRetryMsMax);
     const care: Care = {
       running: new Map(),
       backOff: { pack: backOff(), rebase: backOff() },
@@ -224,7 +237,7 @@ export class Compactor {
       // What the manifest does not name any more was packed meanwhile, and collected: the next try takes what took its
       // place.
       if (!names(manifest.now, error.id)) return;
-      this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
+      this.#rotten.set(error.id, parts.world.monotonicMs() + rottenAgainMs);
       return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
     }
     const isOurs = error instanceof ServiceError || (error instanceof StoreError && error.kind === "corrupt");

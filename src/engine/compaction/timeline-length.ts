@@ -7,11 +7,26 @@
  * be shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it
  * further.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
+
+/** So many, with those that the log will become, and writes are refused. */
+export const timelineRefsHard = 960;
+/** So many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
+export const packRefsMin = 16;
+/**
+ * So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come
+ * together.
+ */
+const packRefsMax = 64;
+export const packBytesMax = 64 * 1024 * 1024;
+/** Deltas below this never ask for a new base image, however small the database. */
+const rebaseBytesMin = 4 * 1024 * 1024;
+/** Deltas that hold so many times what the database does ask for a new base image however little room they take. */
+const rebaseTimesMax = 4;
 
 /** References of the manifest, from `from` up to and without `to`. */
 export interface PackRange {
@@ -62,7 +77,7 @@ export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
   // A log may be long because the store does not answer: that alone is no matter of the timeline.
   return (
     refs.length >= limits.timelineRefsPressing &&
-    refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= limits.timelineRefsHard
+    refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= timelineRefsHard
   );
 }
 
@@ -95,9 +110,9 @@ function dueBySize(
     let from = refs.length;
     let ofTier = 0;
     for (; from > 0 && mayPack(refs[from - 1]!, tier); from--) if (computeTier(refs[from - 1]!) === tier) ofTier++;
-    if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
+    if (ofTier < packRefsMin && refs.length - from < packRefsMax) continue;
     let to = from;
-    for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax;) to++;
+    for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= packBytesMax;) to++;
     return { from, to };
   }
   return undefined;
@@ -127,9 +142,9 @@ function dueByLength(
     }
     if (from > at) continue;
     bytes += ref.bytes;
-    while (bytes > limits.packBytesMax) bytes -= refs[from++]!.bytes;
+    while (bytes > packBytesMax) bytes -= refs[from++]!.bytes;
     const count = at + 1 - from;
-    if (count >= (isPressing ? 2 : limits.packRefsMin) && count > (best ? best.to - best.from : 0))
+    if (count >= (isPressing ? 2 : packRefsMin) && count > (best ? best.to - best.from : 0))
       best = { from, to: at + 1 };
   }
   return best;
@@ -161,10 +176,9 @@ export function rebaseDue(manifest: Manifest): number | undefined {
   const images = manifest.refs.filter(({ kind }) => kind === "image");
   const rawBytes = sumRefs(deltas, "rawBytes");
   const databaseBytes = manifest.pages * pageBytes;
-  const isWorthIt =
-    sumRefs(deltas, "bytes") >= sumRefs(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
+  const isWorthIt = sumRefs(deltas, "bytes") >= sumRefs(images, "bytes") || rawBytes >= rebaseTimesMax * databaseBytes;
   const due =
-    (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) ||
+    (rawBytes >= Math.max(databaseBytes, rebaseBytesMin) && isWorthIt) ||
     manifest.refs.length > limits.timelineRefsPressing;
   const newest = deltas.findLast(({ cut }) => !cut);
   return due && newest !== undefined && newest.lastTxid >= manifest.fromTxid ? newest.lastTxid : undefined;

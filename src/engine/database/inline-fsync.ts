@@ -6,9 +6,11 @@
  * or the last fsync was slow, the pool does it and the thread goes on.
  */
 import { fdatasyncSync } from "node:fs";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { realDisk, type Disk } from "../../base/disk.ts";
+
+/** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
+const loneSyncMs = 1;
 
 /** `alone` says whether the engine has nothing else to do than the write that is being synced. */
 export function inlineFsyncDisk(world: World, alone: () => boolean): Disk {
@@ -18,7 +20,7 @@ export function inlineFsyncDisk(world: World, alone: () => boolean): Disk {
     fdatasync(descriptor, path) {
       const startedMs = world.monotonicMs();
       const note = (): void => void (lastMs = world.monotonicMs() - startedMs);
-      if (!alone() || lastMs >= limits.loneSyncMs) return realDisk.fdatasync(descriptor, path)?.then(note);
+      if (!alone() || lastMs >= loneSyncMs) return realDisk.fdatasync(descriptor, path)?.then(note);
       try {
         fdatasyncSync(descriptor);
         note();

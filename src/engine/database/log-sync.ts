@@ -4,8 +4,10 @@
  * and one after the other for 8 ms, at nine tenths of the throughput (ext4 on a virtual disk of 1.6 GB/s).
  */
 import type { Semaphore } from "../../base/collections/semaphore.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { WalFile } from "../../sqlite/wal/wal.ts";
+
+/** An fsync of so much log takes turns with the others like it of its thread. */
+const largeSyncBytes = 1024 * 1024;
 
 export interface LogSyncOptions {
   readonly wal: WalFile;
@@ -45,7 +47,7 @@ export class LogSync {
   start(): void {
     if (this.#running) return;
     this.#running = true;
-    if (this.#unsyncedBytes < limits.largeSyncBytes) return this.#sync();
+    if (this.#unsyncedBytes < largeSyncBytes) return this.#sync();
     void this.#options.largePermits.run(() => new Promise<void>((resolve) => this.#sync(resolve)));
   }
 

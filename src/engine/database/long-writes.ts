@@ -5,9 +5,16 @@
  *
  * Must not know: what is done with them.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { WriteItem } from "./database-options.ts";
+
+/** So long a write that was stopped is remembered, and larger ones of its kind are not begun on the thread. */
+const longWriteRememberedMs = 5_000;
+/**
+ * A write that takes so long in a process would not have fitted into a slice of the thread: to hand one over costs 1
+ * to 3 ms.
+ */
+const longWriteMs = 20;
 
 interface Stopped {
   readonly bytes: number;
@@ -32,7 +39,7 @@ export class LongWrites {
 
   /** The write was expected to take long, and has taken so long in a process. */
   ranFor(item: WriteItem, ms: number): void {
-    if (ms >= limits.longWriteMs) this.note(item);
+    if (ms >= longWriteMs) this.note(item);
   }
 
   /** Whether a write of the same kind that was at most twice as large was stopped of late. */
@@ -45,6 +52,6 @@ export class LongWrites {
   /** For a while only: what was slow once, on a machine that was busy, is tried again. */
   #recent(command: string): Stopped | undefined {
     const stopped = this.#stopped.get(command);
-    return stopped && this.#world.monotonicMs() - stopped.atMs < limits.longWriteRememberedMs ? stopped : undefined;
+    return stopped && this.#world.monotonicMs() - stopped.atMs < longWriteRememberedMs ? stopped : undefined;
   }
 }

@@ -7,7 +7,7 @@
  * manifest that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is
  * given up is refused.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Watermark } from "../../base/collections/watermark.ts";
 import type { Completion } from "../api/protocol.ts";
 import type { WritePermission } from "./write-permission.ts";

@@ -6,9 +6,14 @@
  * the log; a reader that needs the log is waited for. Must not know: what was deleted, the queue.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { WalCheckpointer } from "./wal-checkpointer.ts";
+
+/** An erasure that waits for a reader looks again after this, and then ever more rarely, up to the time above. */
+const scrubRetryMsMin = 5;
+/** And gives up so long before its caller does, so that the caller hears why. */
+const scrubAnswerMs = 100;
 
 /** The open database whose files these are. */
 export interface Scrubbed {
@@ -28,7 +33,7 @@ export class Scrub {
   readonly #database: Scrubbed;
   /** Whether a run waits for its purge. One purge is everybody's who waits: all that they deleted is committed. */
   #wanted = false;
-  #pauseMs: number = limits.scrubRetryMsMin;
+  #pauseMs: number = scrubRetryMsMin;
   #nextTryMs = -Infinity;
   #nextHoldMs = -Infinity;
 
@@ -41,11 +46,10 @@ export class Scrub {
   /** Refused with `unavailable` shortly before the deadline. Throws what storage threw. */
   async run(deadlineMs: number): Promise<void> {
     const { failure, wake } = this.#database;
-    const isInTime = (): boolean =>
-      failure() === undefined && this.#world.monotonicMs() < deadlineMs - limits.scrubAnswerMs;
+    const isInTime = (): boolean => failure() === undefined && this.#world.monotonicMs() < deadlineMs - scrubAnswerMs;
     await this.#log.learn(isInTime);
     this.#wanted = true;
-    this.#pauseMs = limits.scrubRetryMsMin;
+    this.#pauseMs = scrubRetryMsMin;
     this.#nextTryMs = -Infinity;
     this.#nextHoldMs = -Infinity;
     try {
@@ -58,7 +62,7 @@ export class Scrub {
             "a long read, or object storage, keeps the erased data on this node's disk; ask again",
             { retryAfterSecs: 1 },
           );
-        await sleep(this.#world, limits.scrubRetryMsMin);
+        await sleep(this.#world, scrubRetryMsMin);
       }
     } finally {
       this.#log.release();

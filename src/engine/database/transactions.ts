@@ -12,7 +12,6 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { runRead, runWrite, type ReadKind } from "../../model/commands.ts";
 import { readState, writeState, type DatabaseState } from "../../model/schema.ts";
@@ -24,6 +23,11 @@ import type { WalCheckpointer } from "./wal-checkpointer.ts";
 import type { Sight } from "../sql/command-call.ts";
 import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../sql/sql-write.ts";
 import type { WritePermission } from "./write-permission.ts";
+
+/** So often the state is looked at after a batch, while another process makes the log's index anew, */
+const sqlStateLooksMax = 50;
+/** and so long in between. */
+const sqlStatePauseMs = 50;
 
 /** A transaction that is over; one that changed nothing has left nothing. */
 export interface Transaction {
@@ -240,8 +244,8 @@ export class Transactions {
       try {
         return readState(this.#options.opened.connection);
       } catch (error) {
-        if (!getErrorCode(error).startsWith("SQLITE_BUSY") || look >= limits.sqlStateLooksMax) throw error;
-        await sleep(this.#world, limits.sqlStatePauseMs);
+        if (!getErrorCode(error).startsWith("SQLITE_BUSY") || look >= sqlStateLooksMax) throw error;
+        await sleep(this.#world, sqlStatePauseMs);
       }
     }
   }

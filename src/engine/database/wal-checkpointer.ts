@@ -11,7 +11,7 @@
  * when they take too much room, when what was deleted must go, and at the close.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { isDiskFull } from "../../sqlite/group.ts";
@@ -21,6 +21,24 @@ import { frameBytes, headerBytes } from "../../sqlite/wal/wal-frames.ts";
 import type { Disk } from "../../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../../sqlite/wal/wal.ts";
 import type { Opened } from "../opening/opened-file.ts";
+
+/**
+ * While other tenants wait for the thread, which folds 1 MiB in about 2 ms, it is this part of that (ingests of all
+ * are 10 % slower for it).
+ */
+const sharedFoldPart = 0.25;
+/** A log's file that is folded in stays, to be written over, while it is no longer than so many times that. */
+export const logSpareSteps = 3;
+/** A log that is folded in is written over so often before it is cut. */
+const foldsUncutMax = 16;
+/** What a group of one small write takes of the log, about. */
+const smallGroupLogBytes = 32 * 1024;
+/**
+ * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late
+ * by what a few groups have written over old frames (engine/database/wal-checkpointer), which is less than three
+ * checkpoints' worth.
+ */
+export const walBytesMax = 512 * 1024 * 1024;
 
 export type WalCheckpointOutcome = "folded" | "held-up" | "disk-full";
 
@@ -77,7 +95,7 @@ export class WalCheckpointer {
     this.#unknownFrom = opened.slackUnknown ? 1 : undefined;
     this.#world = world;
     this.#stepBytes = stepBytes;
-    this.#spareBytes = limits.logSpareSteps * stepBytes;
+    this.#spareBytes = logSpareSteps * stepBytes;
     this.#lookBytes = stepBytes / 64;
     this.#dueBytes = stepBytes;
     this.#pressingBytes = 2 * stepBytes;
@@ -105,7 +123,7 @@ export class WalCheckpointer {
    */
   written(bytes: number): number {
     const fileBytes = this.#wal.fileBytes();
-    this.#unseenBytes += fileBytes > this.#fileBytes ? fileBytes - this.#fileBytes : bytes + limits.smallGroupLogBytes;
+    this.#unseenBytes += fileBytes > this.#fileBytes ? fileBytes - this.#fileBytes : bytes + smallGroupLogBytes;
     this.#fileBytes = fileBytes;
     if (this.#unseenBytes < this.#lookBytes) return 0;
     const grown = this.#look();
@@ -177,7 +195,7 @@ export class WalCheckpointer {
   }
 
   get due(): boolean {
-    const early = (1 - limits.sharedFoldPart) * this.#stepBytes;
+    const early = (1 - sharedFoldPart) * this.#stepBytes;
     if (this.bytes >= this.#dueBytes - early && (this.bytes >= this.#dueBytes || this.#isShared())) return true;
     return (this.full || this.#isWide) && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs;
   }
@@ -217,7 +235,7 @@ export class WalCheckpointer {
 
   /** So long that writes are shed until it is folded in. */
   get full(): boolean {
-    return this.bytes > limits.walBytesMax;
+    return this.bytes > walBytesMax;
   }
 
   /**
@@ -226,7 +244,7 @@ export class WalCheckpointer {
    */
   checkpointWal(): WalCheckpointOutcome {
     // Now and then all the same: what was deleted must not stay in the tail of a log that was once longer.
-    const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#checkpointsUncut >= limits.foldsUncutMax;
+    const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#checkpointsUncut >= foldsUncutMax;
     return this.#checkpointWal(cuts ? "truncate" : "restart");
   }
 

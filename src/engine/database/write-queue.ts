@@ -7,7 +7,7 @@
  */
 import { Batcher } from "../../base/collections/batcher.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ReplyGate } from "./reply-gate.ts";
 import { Committing } from "./committing.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
@@ -17,6 +17,13 @@ import type { WalCheckpointer } from "./wal-checkpointer.ts";
 import { notShipping } from "./refusals.ts";
 import { WriteReplies } from "./write-replies.ts";
 import type { Transactions } from "./transactions.ts";
+
+const groupCommandsMax = 64;
+const groupBytesMax = 1024 * 1024;
+/** Bytes of input that may wait in one database's queue. */
+const writeQueueBytesMax = 128 * 1024 * 1024;
+/** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */
+const groupCommandsEager = 32;
 
 interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDepth" | "slices" | "turn"> {
   readonly state: HandleState;
@@ -119,16 +126,15 @@ export class WriteQueue {
     const { world, answers, isSyncing, writeQueueDepth, turn = (act: () => void) => act() } = this.#parts;
     return new Batcher<WriteItem>({
       capacity: writeQueueDepth,
-      itemsMax: limits.groupCommandsMax,
-      bytesMax: limits.groupBytesMax,
-      waitingBytesMax: limits.writeQueueBytesMax,
+      itemsMax: groupCommandsMax,
+      bytesMax: groupBytesMax,
+      waitingBytesMax: writeQueueBytesMax,
       measureItem: (item) => item.bytes,
       takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
       ready: (waiting) =>
-        this.#mayCommit() &&
-        (!isSyncing() || (waiting >= limits.groupCommandsEager && answers.waiting < writeQueueDepth)),
+        this.#mayCommit() && (!isSyncing() || (waiting >= groupCommandsEager && answers.waiting < writeQueueDepth)),
       soon: (act) => world.soon(() => turn(act)),
       rested: this.#parts.rested,
       onBug: (error, items) => {

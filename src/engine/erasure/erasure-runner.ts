@@ -10,7 +10,6 @@
  * something blocks, nor what another erasure's grace still protects. Nothing it says holds content.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import { databasePrefix } from "../../format/keys/object-keys.ts";
@@ -38,6 +37,11 @@ import type { Registry } from "../pool/registry.ts";
 import { withRestored, type StatePlace } from "../segments/restored-state.ts";
 import { shipped } from "../pool/shipped.ts";
 import type { Compactor } from "../compaction/compactor.ts";
+
+/** How long a completed erasure waits for a reader or object storage that holds a local file back. */
+const scrubWaitMs = 60_000;
+/** When it is looked once more for objects that came late, after an erasure was completed. */
+export const lateOrphansMs = 3_600_000;
 
 export interface ErasureRunnerOptions {
   readonly registry: Registry;
@@ -156,7 +160,7 @@ export class ErasureRunner {
 
     // 6. It holds if nobody has changed history meanwhile.
     if (!(await this.#isUnchanged(uuid, standing))) return "changed";
-    this.#options.leftBehind(uuid, limits.lateOrphansMs);
+    this.#options.leftBehind(uuid, lateOrphansMs);
     return answer(plan, undefined, outcome, verdict);
   }
 
@@ -278,7 +282,7 @@ export class ErasureRunner {
     deadlineMs: number,
   ): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
     const { registry, parts } = this.#options;
-    const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
+    const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
     await registry.removeOtherBranches(uuid, ids);
     return registry.between(uuid, async (open) => {

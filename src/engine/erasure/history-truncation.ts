@@ -11,7 +11,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { Ancestor, ErasurePoint } from "../../format/erasure/erasure-coupon.ts";

@@ -3,12 +3,14 @@
  *
  * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { findRestorePlan } from "../history/timelines.ts";
 import type { Past } from "./history-truncation.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import { holdersIn, type StatePlace } from "../segments/restored-state.ts";
+
+/** States that are remembered to be free of erased data; more are looked into again. */
+const knownStatesMax = 10_000;
 
 export class KnownStates {
   /** Ids of erasures that the state is free of. */
@@ -53,7 +55,7 @@ export class KnownStates {
   }
 
   #note(key: string, coupons: readonly ErasedCoupon[]): void {
-    if (this.#clean.size >= limits.knownStatesMax) this.#clean.clear();
+    if (this.#clean.size >= knownStatesMax) this.#clean.clear();
     const clean = this.#clean.get(key) ?? new Set();
     for (const { id } of coupons) clean.add(id);
     this.#clean.set(key, clean);

@@ -14,7 +14,7 @@
  * It never hands out the secret: a match says which one it is by its place among those that were given.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 
 /** How a secret was written down. */

@@ -13,13 +13,17 @@ import { open, opendir, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { decodeManifest } from "../../format/history/manifest.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { threadedPress } from "../../format/core/compression.ts";
 import { decodeFrame, framePages, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { contextBytes, Needles, type PageOffset, type ResidueForm } from "./secret-patterns.ts";
+
+const residueHitsMax = 10_000;
+/** Files are read in pieces of this size. */
+export const residuePieceBytes = 4 * 1024 * 1024;
 
 /** A page that an object holds. */
 interface ResiduePage {
@@ -135,10 +139,10 @@ class Search implements Residue {
       this.places++;
       this.bytes += size;
       const pageOffset = detectPageOffset(start);
-      for (let at = 0; at < size; at += limits.residuePieceBytes) {
+      for (let at = 0; at < size; at += residuePieceBytes) {
         const from = Math.max(0, at - contextBytes);
-        const bytes = await piece(file, from, Math.min(size, at + limits.residuePieceBytes + contextBytes));
-        this.#look(path, bytes, { from: at - from, to: at - from + limits.residuePieceBytes, base: from, pageOffset });
+        const bytes = await piece(file, from, Math.min(size, at + residuePieceBytes + contextBytes));
+        this.#look(path, bytes, { from: at - from, to: at - from + residuePieceBytes, base: from, pageOffset });
       }
     } finally {
       await file.close();
@@ -200,7 +204,7 @@ class Search implements Residue {
         if (seen.has(name)) return;
         seen.add(name);
         this.hitsTotal++;
-        if (this.hits.length === limits.residueHitsMax) return;
+        if (this.hits.length === residueHitsMax) return;
         const inPage = pages?.[page];
         this.hits.push({ where, secret, form, isWhole, inPage, offset: inPage ? offset % pageBytes : base + offset });
       },

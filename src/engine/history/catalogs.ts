@@ -14,7 +14,7 @@
  * id are known, is served from its manifest, and every other name is refused.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
@@ -25,6 +25,11 @@ import { surePut } from "../../store/port/sure-put.ts";
 import type { Alarms } from "../api/alarms.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { lostCatalog, wentBack } from "../api/lost.ts";
+
+/** Catalogs of one thread of which it is not known whether a change landed; with so many no other one is changed. */
+export const catalogDoubtsMax = 1_000;
+/** Catalogs and claimed manifests that a thread remembers after their databases were closed. */
+const catalogsHeldMax = 10_000;
 
 interface Held {
   readonly catalog: Catalog | undefined;
@@ -85,7 +90,7 @@ export class Catalogs {
   readonly #store: ObjectStore;
   readonly #world: World;
   readonly #memory: CatalogMemory | undefined;
-  readonly #held = new LruMap<string, Held>(limits.catalogsHeldMax);
+  readonly #held = new LruMap<string, Held>(catalogsHeldMax);
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
   /**
@@ -222,7 +227,7 @@ export class Catalogs {
   }
 
   async #replace(uuid: string, catalog: Catalog, condition: PutCondition): Promise<boolean> {
-    if (this.#doubts.size >= limits.catalogDoubtsMax)
+    if (this.#doubts.size >= catalogDoubtsMax)
       throw new StoreError("unavailable", "object storage has left too many changes of catalogs in doubt");
     // Whatever comes of it, what was held is no longer certain.
     this.#held.delete(uuid);

@@ -1,6 +1,6 @@
 /** Reads and writes the history objects that manifests refer to. */
 import { invalid, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { computeSha256, type Manifest, type HistoryRef } from "../../format/history/manifest.ts";
 import { decodeHistory, encodeHistory, type History } from "../../format/history/history.ts";
 import { historyKey } from "../../format/keys/object-keys.ts";
@@ -10,6 +10,12 @@ import { putImmutable, sameBytes } from "../../store/port/sure-put.ts";
 import type { ManifestChange } from "./manifest-writer.ts";
 import { trimmed } from "./timelines.ts";
 import type { Uploads } from "./uploads.ts";
+
+/**
+ * References of all its timelines together, of 160 bytes at most; a sixteenth of the bytes is left to timelines and
+ * checkpoints.
+ */
+export const historyRefsMax = 96 * 1024;
 
 /**
  * The history of a manifest; an empty one when it has none. Throws StoreError("corrupt") when it is not what the
@@ -75,7 +81,7 @@ function countRefs(timelines: readonly Timeline[]): number {
 }
 
 function fits(timelines: readonly Timeline[]): boolean {
-  return timelines.length <= limits.historyTimelinesMax && countRefs(timelines) <= limits.historyRefsMax;
+  return timelines.length <= limits.historyTimelinesMax && countRefs(timelines) <= historyRefsMax;
 }
 
 /** The history with nothing but what its checkpoints need: of each, the newest timeline that holds it. */
@@ -116,7 +122,7 @@ export function withTimeline(history: History, timeline: Timeline): History {
 export function refuseCheckpoint(history: History, timelineRefs: number): void {
   if (history.checkpoints.length >= limits.checkpointsMax)
     throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
-  const room = limits.historyRefsMax - timelineRefs;
+  const room = historyRefsMax - timelineRefs;
   if (countRefs(history.timelines) <= room || countRefs(pinned(history).timelines) <= room) return;
   throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
 }

@@ -7,7 +7,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { ulidAfter, type World } from "../../base/world.ts";
 import {
   decodeManifest,

@@ -8,7 +8,7 @@
  * restores it.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Manifest, TailSegment, WriterEpoch, TxidRange } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { pageBytes } from "../../format/history/pages.ts";

@@ -9,7 +9,7 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { placeFile, realDisk } from "../../base/disk.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";

@@ -6,7 +6,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { decodeStatePage, type DatabaseState } from "../../model/schema.ts";
 import { WalChanged, WalReader } from "../../sqlite/wal/wal-reader.ts";

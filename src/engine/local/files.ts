@@ -15,7 +15,7 @@ import {
   statSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { createSchema } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";

@@ -14,12 +14,24 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, r
 import { dirname, join } from "node:path";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { writeWhole, type Disk } from "../../base/disk.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
+
+/** Branches of which a thread remembers the newest manifest that it served from. */
+const seenManifestsMax = 100_000;
+/**
+ * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
+ * one second: 0.1 ms each.
+ */
+export const seenNotedMs = 30_000;
+const seenNotedPerTickMax = 256;
+/** And how many of these a second are synced: commits wait for the same disk. */
+const seenSyncedPerTickMax = 4;
+/** Claims of a branch of which is noted how far they were shipped: twice what a manifest lists. */
+const seenClaimsMax = 32;
 
 /** Which of a branch's manifests one is: manifests follow each other by epoch, within one by number. */
 export type ManifestPosition = Pick<Manifest, "epoch" | "seq">;
@@ -63,7 +75,7 @@ export class SeenManifests {
 
   constructor(options: SeenManifestsOptions) {
     this.#options = options;
-    this.#seen = new LruMap<string, Seen>(limits.seenManifestsMax, (key, seen) => this.#save(key, seen));
+    this.#seen = new LruMap<string, Seen>(seenManifestsMax, (key, seen) => this.#save(key, seen));
   }
 
   /**
@@ -160,8 +172,8 @@ export class SeenManifests {
   /** Keeps what has changed a while ago, and syncs what was kept, some of it at a time. */
   tick(): void {
     if (this.#unsynced.size > 0) this.#syncing ??= this.#syncSome().finally(() => (this.#syncing = undefined));
-    const dueMs = this.#options.world.monotonicMs() - limits.seenNotedMs;
-    let left = limits.seenNotedPerTickMax;
+    const dueMs = this.#options.world.monotonicMs() - seenNotedMs;
+    let left = seenNotedPerTickMax;
     for (const key of this.#unsaved) {
       const seen = this.#seen.peek(key);
       if (!seen) this.#unsaved.delete(key);
@@ -263,7 +275,7 @@ export class SeenManifests {
     // The folders of the first ones are new themselves.
     const folders = new Set([dirname(directory), directory]);
     try {
-      for (const path of [...this.#unsynced].slice(0, limits.seenSyncedPerTickMax)) {
+      for (const path of [...this.#unsynced].slice(0, seenSyncedPerTickMax)) {
         this.#unsynced.delete(path);
         // Its branch was deleted meanwhile.
         if (!existsSync(path)) continue;
@@ -312,7 +324,7 @@ function keptIn(text: string): Kept | undefined {
 function mergeClaims({ claims, writerEpochs }: Seen): ReadonlyMap<string, number> {
   for (const { id, lastTxid } of writerEpochs) raise(claims, hex(id), lastTxid);
   for (const claim of claims.keys()) {
-    if (claims.size <= limits.seenClaimsMax) break;
+    if (claims.size <= seenClaimsMax) break;
     claims.delete(claim);
   }
   return claims;

@@ -7,11 +7,25 @@
  * brings it back.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { Alarms } from "../api/alarms.ts";
 import type { GarbageCollector } from "./garbage-collector.ts";
 import { needsOperator } from "../api/failures.ts";
+
+/**
+ * Databases of one thread that wait for a collection, and those that were deleted and wait to be purged; further
+ * deletions are shed.
+ */
+const choresMax = 100_000;
+/**
+ * A deleted database that waits for copies on nodes that are down is looked at ever more rarely, up to this: as
+ * rarely as its copies are asked for.
+ */
+export const purgeAgainMsMax = 3_600_000;
+/** Between two tries to learn what became of a change of a catalog: its branches cannot be named meanwhile. */
+const settleAgainMs = 1_000;
+/** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
+export const collectAfterMs = 60_000;
 
 export interface ChoresOptions {
   readonly world: World;
@@ -71,11 +85,11 @@ export class Chores {
   }
 
   get #most(): number {
-    return this.#options.most ?? limits.choresMax;
+    return this.#options.most ?? choresMax;
   }
 
   /** Objects of the database have lost their last reference, or may have by then. */
-  leftBehind(uuid: string, afterMs: number = limits.collectAfterMs): void {
+  leftBehind(uuid: string, afterMs: number = collectAfterMs): void {
     this.#plan("collect", uuid, afterMs);
   }
 
@@ -83,7 +97,7 @@ export class Chores {
    * A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask.
    */
   inDoubt(uuid: string): void {
-    this.#plan("settle", uuid, limits.settleAgainMs);
+    this.#plan("settle", uuid, settleAgainMs);
   }
 
   /** The database was deleted: its objects go after the grace. */
@@ -147,7 +161,7 @@ export class Chores {
       const { again } = await collector.collect(uuid);
       alarms.clear(uuid, "collection");
       this.collections++;
-      if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
+      if (again) this.#plan("collect", uuid, Math.max(graceMs, collectAfterMs));
     } catch (error) {
       const isPassing = (error instanceof StoreError && !needsOperator(error)) || error instanceof ServiceError;
       if (chore === "settle" && isPassing) return this.inDoubt(uuid);
@@ -158,7 +172,7 @@ export class Chores {
       const what =
         chore === "settle" ? "the outcome of a change of branches is not known" : "garbage could not be collected";
       notice(`${what} (${why}); trying again`, uuid);
-      this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
+      this.#plan(chore, uuid, Math.max(graceMs, collectAfterMs));
     }
   }
 
@@ -166,8 +180,8 @@ export class Chores {
   #purgeLater(uuid: string, why: string): void {
     const { graceMs, notice } = this.#options;
     const before = this.#pauses.get(uuid);
-    const leastMs = Math.max(graceMs, limits.collectAfterMs);
-    const pauseMs = before ? Math.max(leastMs, Math.min(2 * before.pauseMs, limits.purgeAgainMsMax)) : leastMs;
+    const leastMs = Math.max(graceMs, collectAfterMs);
+    const pauseMs = before ? Math.max(leastMs, Math.min(2 * before.pauseMs, purgeAgainMsMax)) : leastMs;
     this.#pauses.set(uuid, { pauseMs, why });
     if (before?.why !== why) notice(why, uuid);
     this.#plan("purge", uuid, pauseMs);

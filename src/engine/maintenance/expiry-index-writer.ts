@@ -6,13 +6,18 @@
  * expires.
  */
 import { getErrorCode } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { putDue } from "../../control/databases/expiry-index.ts";
 import { dueKey, type DuePlace } from "../../format/keys/expiry-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
+
+/** Entries that wait to be put, and branches whose newest entry a thread remembers. */
+export const dueMarksMax = 10_000;
+const duePutsAtOnceMax = 16;
+/** How long a stopping engine thread tries to put what is left. */
+const dueStopMs = 2_000;
 
 export interface ExpiryIndexWriterOptions {
   readonly store: ObjectStore;
@@ -29,9 +34,9 @@ const latestMs = Date.UTC(9999, 11, 31);
 export class ExpiryIndexWriter {
   readonly #options: ExpiryIndexWriterOptions;
   /** Key of the newest entry of each branch. */
-  readonly #newest = new LruMap<string, string>(limits.dueMarksMax);
+  readonly #newest = new LruMap<string, string>(dueMarksMax);
   readonly #waiting = new Map<string, DuePlace>();
-  readonly #permits = new Semaphore(limits.duePutsAtOnceMax);
+  readonly #permits = new Semaphore(duePutsAtOnceMax);
   #putting: Promise<void> | undefined;
   #lost = false;
 
@@ -46,7 +51,7 @@ export class ExpiryIndexWriter {
     const place = { uuid, branchId, atMs: Math.max(atMs, nowMs + 1) };
     const key = dueKey(place);
     if (this.#newest.get(`${uuid}/${branchId}`) === key) return;
-    if (this.#waiting.size >= limits.dueMarksMax) {
+    if (this.#waiting.size >= dueMarksMax) {
       if (!this.#lost)
         this.#options.notice(
           "there is no room to note what is due in databases: it goes when they are used next",
@@ -69,7 +74,7 @@ export class ExpiryIndexWriter {
   /** Puts what is left, for as long as a stopping thread may take. */
   async close(): Promise<void> {
     const { world } = this.#options;
-    const lastMs = world.monotonicMs() + limits.dueStopMs;
+    const lastMs = world.monotonicMs() + dueStopMs;
     const drain = async (): Promise<void> => {
       while (this.#waiting.size > 0 && world.monotonicMs() < lastMs) {
         this.tick();
@@ -78,7 +83,7 @@ export class ExpiryIndexWriter {
         if (this.#waiting.size === before) return;
       }
     };
-    await Promise.race([drain(), sleep(world, limits.dueStopMs)]);
+    await Promise.race([drain(), sleep(world, dueStopMs)]);
   }
 
   async #putAll(): Promise<void> {

@@ -18,7 +18,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { CopyRecords } from "../../control/databases/copy-records.ts";
@@ -32,6 +32,14 @@ import type { SeenManifests } from "../local/seen-manifests.ts";
 import { readHistory } from "../history/histories.ts";
 import { referenced } from "../history/timelines.ts";
 import { lostManifest, wentBack } from "../api/lost.ts";
+
+/**
+ * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by
+ * default. It is looked for half way and at the end, and the erasures of the database are complete then.
+ */
+export const lateGraces = 6;
+/** Deleted databases of which a thread remembers since when it has found nothing. */
+const purgesRememberedMax = 100_000;
 
 export interface GarbageCollectorParts {
   readonly store: ObjectStore;
@@ -72,7 +80,7 @@ export interface Survey extends Marks {
 export class GarbageCollector {
   readonly #parts: GarbageCollectorParts;
   /** Since when nothing was found of each deleted database. One that is forgotten is looked for anew. */
-  readonly #emptySinceMs = new LruMap<string, number>(limits.purgesRememberedMax);
+  readonly #emptySinceMs = new LruMap<string, number>(purgesRememberedMax);
 
   constructor(parts: GarbageCollectorParts) {
     this.#parts = parts;
@@ -142,7 +150,7 @@ export class GarbageCollector {
 
   /** How late an object may come. */
   get #lateMs(): number {
-    return this.#parts.graceMs * limits.lateGraces;
+    return this.#parts.graceMs * lateGraces;
   }
 
   /** Nothing was found just now: whether that has been so for long enough. */

@@ -8,7 +8,6 @@
  * it stands in the index, from its last sweep or from a look at its rows. Must not know: what expires.
  */
 import { toRefusalData } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { ReadInput, WriteInput, WriteOutput } from "../../model/commands.ts";
 import type { Database } from "../database/database.ts";
@@ -18,6 +17,14 @@ import { readHistory } from "../history/histories.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { Registry } from "../pool/registry.ts";
 import type { Retentions } from "../pool/retentions.ts";
+
+/** Sweeps that begin in one second on one thread. */
+const sweepsPerTickMax = 64;
+export const sweepIntervalMs = 60_000;
+/** Turns of a sweep of one branch, each of `sweepRowsMax` rows; what is left is due again in the next hour. */
+const dueSweepTurnsMax = 1_000;
+/** Sweeps delete at most this many rows a turn, so that a sweep never holds a database's queue for long. */
+export const sweepRowsMax = 500;
 
 export interface SweeperOptions {
   readonly world: World;
@@ -64,9 +71,9 @@ export class Sweeper {
     for (const database of registry.databases()) {
       if (database.ended || database.poisoned || !isHeld(database.opened.uuid)) continue;
       const last = this.#sweeps.get(database);
-      if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
+      if (nowMs - (last?.begunAtMs ?? -Infinity) < sweepIntervalMs) continue;
       // Databases that are only read may be many: those that are written do not wait for them.
-      if (!database.claimed && looked >= limits.sweepsPerTickMax) continue;
+      if (!database.claimed && looked >= sweepsPerTickMax) continue;
       const sweep: Sweep = { begunAtMs: nowMs, position: last?.position ?? {} };
       this.#sweeps.set(database, sweep);
       if (!database.claimed) {
@@ -78,7 +85,7 @@ export class Sweeper {
         if (!(error instanceof TurnedAway))
           this.#options.notice(`a sweep of expired rows failed (${toRefusalData(error)?.code ?? "fault"})`, "");
       });
-      if (++begun >= limits.sweepsPerTickMax) return;
+      if (++begun >= sweepsPerTickMax) return;
     }
   }
 
@@ -118,7 +125,7 @@ export class Sweeper {
     const { dueAtMs = Infinity } = database.look("due", this.#question(database));
     const sweep: Sweep = { begunAtMs: world.monotonicMs(), position: {} };
     this.#sweeps.set(database, sweep);
-    if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
+    if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, dueSweepTurnsMax);
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
     if (manifest.now.history === undefined) return;
     const { timelines } = await readHistory(source(uuid).store, manifest.now);
@@ -180,7 +187,7 @@ export class Sweeper {
   #turn(database: Database, sweep: Sweep): Promise<{ readonly value: WriteOutput<"sweep">; readonly txid: number }> {
     const retention = this.#options.retentions.of(database.opened.uuid);
     const input: WriteInput<"sweep"> = {
-      rowsMax: limits.sweepRowsMax,
+      rowsMax: sweepRowsMax,
       untilMs: this.#options.world.time.sureMs(),
       position: sweep.position,
       ...(retention && { retention }),

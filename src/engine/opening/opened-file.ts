@@ -7,7 +7,7 @@
  */
 import { existsSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Disk } from "../../base/disk.ts";
 import { readState, stateRootPage, type DatabaseState } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
@@ -19,6 +19,9 @@ import { StoreWentBack, UnusableManifest } from "../api/lost.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";
 import { isOwn } from "./standing.ts";
+
+/** The same for an engine thread, which everybody else waits for. */
+const engineBusyMs = 250;
 
 /** What a file is opened with. */
 export interface FileOpeningParts {
@@ -65,7 +68,7 @@ export function isBroken(error: unknown): boolean {
 
 /** The only connection that writes the file. */
 export function openConnection(path: string): Connection {
-  return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB, busyMs: limits.engineBusyMs });
+  return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB, busyMs: engineBusyMs });
 }
 
 /** What stands in the closed file, its log included; undefined when it is gone or cannot be read. */

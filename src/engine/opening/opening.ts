@@ -9,7 +9,6 @@
  * first. Must not know: queues, commits.
  */
 import { existsSync, statSync } from "node:fs";
-import { limits } from "../../base/limits/limits.ts";
 import { readState, type DatabaseState } from "../../model/schema.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { checkReserved } from "../../sqlite/soundness.ts";
@@ -41,6 +40,9 @@ import {
   type ReadManifest,
 } from "./served-manifest.ts";
 import { computeStanding } from "./standing.ts";
+
+/** Newer manifests that an opening tries, when objects of the last one were collected meanwhile. */
+export const manifestsTriedMax = 3;
 
 export interface OpeningParts extends ManifestReadingParts, FileOpeningParts, RestoringParts {
   readonly databasesDirectory: string;
@@ -102,7 +104,7 @@ export class BranchOpening {
         return found;
       } catch (error) {
         // What an older manifest refers to may have been packed and collected since it was read.
-        if (held || !(error instanceof RottenObject) || attempt >= limits.manifestsTriedMax) throw error;
+        if (held || !(error instanceof RottenObject) || attempt >= manifestsTriedMax) throw error;
         const newest = await this.#readManifest();
         if (!isNewer(newest.manifest.now, read.manifest.now)) throw error;
         read = newest;

@@ -4,7 +4,7 @@
  * Always true: a manifest that is older than one this node has seen is asked for again, as it may come from a cache
  * that lags, and then refused, unless an operator accepts it. Must not know: local files.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { manifestKey } from "../../format/keys/object-keys.ts";

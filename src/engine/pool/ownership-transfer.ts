@@ -7,7 +7,7 @@
  * database come one after the other. Must not know: which node should hold what, what is asked of a database.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { Fenced } from "../history/manifest-writer.ts";

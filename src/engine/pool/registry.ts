@@ -6,7 +6,7 @@
  * engine/pool/handle-lifecycle. Must not know: what is asked of a database, which nodes hold which.
  */
 import { getErrorCode, ServiceError, type StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, turn } from "../../base/world.ts";
 import { releaseFreedMemory } from "../../sqlite/guard.ts";
@@ -17,6 +17,11 @@ import { TurnedAway } from "../api/engine-port.ts";
 import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
 import { HandleSlots, buildKey } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
+
+/** Readers go on using an old copy for so long while others hold it; from then on they wait for the new one. */
+export const refreshPatienceMs = 1_000;
+/** Idle databases closed on a thread before freed memory is given back to the system. */
+const closedPerTrim = 64;
 
 export interface RegistryOptions extends HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
@@ -104,7 +109,7 @@ export class Registry {
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
     const key = buildKey(target);
-    const patientUntilMs = world.monotonicMs() + limits.refreshPatienceMs;
+    const patientUntilMs = world.monotonicMs() + refreshPatienceMs;
     for (;;) {
       // In a turn of its own, when everybody who was given the handle has used it.
       await turn(world);
@@ -285,7 +290,7 @@ export class Registry {
       this.#handles.closeHandle(database);
       this.#closedSinceTrim++;
     }
-    if (this.#closedSinceTrim >= limits.closedPerTrim) {
+    if (this.#closedSinceTrim >= closedPerTrim) {
       this.#closedSinceTrim = 0;
       releaseFreedMemory();
     }

@@ -4,7 +4,7 @@
  * Always true: the point-in-time window is never longer than the node's own. A database that no call has spoken of
  * since the thread began, or for very long, has the node's bounds until one does: then nothing goes too early.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { Retention, Target } from "../api/protocol.ts";
 

@@ -8,7 +8,6 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { realWorld } from "../../base/world.ts";
 import { readState } from "../../model/core/database-state.ts";
 import { readSql } from "../../model/sql/sql.ts";
@@ -22,6 +21,14 @@ import { runCommandRead } from "../sql/command-call.ts";
 import type { FromSqlProcess, ReadCall, ToSqlProcess } from "./sql-messages.ts";
 import { runWriteCall, type WriteCall, type SqlWriteReply } from "../sql/sql-write.ts";
 
+/** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
+export const sqlCacheKiB = 8 * 1024;
+/**
+ * How long a process that runs user SQL waits for a lock of its database: another process that reads may put its
+ * index in order.
+ */
+const sqlBusyMs = 1_000;
+
 const world = realWorld();
 
 /** Descriptors that the process is started with: messages both ways, and tickets of batches to stop. */
@@ -34,7 +41,7 @@ function connected<Value>(
   readonly: boolean,
   act: (connection: Connection, guard: SqlGuard) => Value,
 ): Value {
-  const connection = new Connection(path, { readonly, pageCacheKiB: limits.sqlCacheKiB, busyMs: limits.sqlBusyMs });
+  const connection = new Connection(path, { readonly, pageCacheKiB: sqlCacheKiB, busyMs: sqlBusyMs });
   let guard: SqlGuard | undefined;
   try {
     guard = SqlGuard.attach(connection);

@@ -9,10 +9,12 @@
  *
  * Whose batch is next is decided in `next` and nowhere else.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import { Usage } from "./usage.ts";
+
+/** A tenant who has used more than this of late leaves the last place for writes to others. */
+export const sqlUsageMuchMs = 1_000;
 
 /** Chooses between batches by what their tenants have used. */
 export class SqlChoice {
@@ -99,7 +101,7 @@ export class SqlChoice {
   #hasEnough(tenant: string, writing: readonly Running[], running: readonly Running[]): boolean {
     return (
       writing.some(({ waiting }) => waiting.job.owner.tenant === tenant) &&
-      this.#usedBy(tenant, running) > limits.sqlUsageMuchMs
+      this.#usedBy(tenant, running) > sqlUsageMuchMs
     );
   }
 }

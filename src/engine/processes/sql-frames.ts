@@ -4,14 +4,16 @@
  * Always true: neither side takes a message that is longer than it may be. Must not know: what the messages mean.
  */
 import { deserialize, serialize } from "node:v8";
-import { limits } from "../../base/limits/limits.ts";
+
+/** One message between the node and such a process: the largest results, two bytes to a character. */
+const sqlMessageBytesMax = 64 * 1024 * 1024;
 
 const lengthBytes = 4;
 
 /** The message as it travels. Throws RangeError when it is longer than it may be. */
 export function encodeFrame(message: unknown): Buffer {
   const body = serialize(message);
-  if (body.length > limits.sqlMessageBytesMax) throw new RangeError("a message between processes is too long");
+  if (body.length > sqlMessageBytesMax) throw new RangeError("a message between processes is too long");
   const frame = Buffer.allocUnsafe(lengthBytes + body.length);
   frame.writeUInt32LE(body.length);
   body.copy(frame, lengthBytes);
@@ -30,7 +32,7 @@ export class FrameReader {
     while (this.#bytes >= lengthBytes) {
       if (this.#pieces[0]!.length < lengthBytes) this.#join();
       const length = this.#pieces[0]!.readUInt32LE();
-      if (length > limits.sqlMessageBytesMax) throw new RangeError("a message between processes is too long");
+      if (length > sqlMessageBytesMax) throw new RangeError("a message between processes is too long");
       if (this.#bytes < lengthBytes + length) return;
       this.#join();
       const [whole] = this.#pieces;

@@ -5,13 +5,23 @@
  * end it; however many processes end by force, they are not started faster than a pause allows. Must not know: whose
  * batch it is, what becomes of a batch whose process is gone.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { Cancel, World } from "../../base/world.ts";
 import type { Running, Waiting } from "./sql-job.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
 import type { SqlProcess } from "./sql-process.ts";
 import type { WriteCall } from "../sql/sql-write.ts";
+
+/** A process that has not ended its batch so long after it was interrupted is killed. */
+const sqlKillGraceMs = 200;
+/** A process of the pool that is not ready by then is given up. */
+const sqlStartMsMax = 30_000;
+/** Pause before a process that ended by force is replaced: none for the first, then from here doubled with each, */
+const sqlRestartMsMin = 50;
+/** up to here, */
+const sqlRestartMsMax = 1_000;
+/** and none again for one that has lived for so long. */
+const sqlCalmMs = 10_000;
 
 /** What the pool hears from a place. */
 interface SqlPlaceEvents {
@@ -78,7 +88,7 @@ export class SqlPlace {
     this.#process = process;
     this.#isReady = false;
     this.#startedMs = world.monotonicMs();
-    this.#cancelStart = world.after(limits.sqlStartMsMax, () => process.kill());
+    this.#cancelStart = world.after(sqlStartMsMax, () => process.kill());
     process.listen(
       (message) => this.#hear(message),
       (how) => this.#lost(how),
@@ -108,7 +118,7 @@ export class SqlPlace {
     running.stopping = true;
     this.#process!.interrupt(running.ticket);
     running.cancels.push(
-      this.#parts.world.after(limits.sqlKillGraceMs, () => {
+      this.#parts.world.after(sqlKillGraceMs, () => {
         running.killed = true;
         this.#process!.kill();
       }),
@@ -160,9 +170,9 @@ export class SqlPlace {
   #pause(how: string): void {
     const { world, log, events } = this.#parts;
     const livedMs = world.monotonicMs() - this.#startedMs;
-    const isCalm = livedMs >= limits.sqlCalmMs;
+    const isCalm = livedMs >= sqlCalmMs;
     const pauseMs = isCalm ? 0 : this.#pauseMs;
-    this.#pauseMs = Math.min(limits.sqlRestartMsMax, Math.max(limits.sqlRestartMsMin, 2 * pauseMs));
+    this.#pauseMs = Math.min(sqlRestartMsMax, Math.max(sqlRestartMsMin, 2 * pauseMs));
     log.warn("a process that runs user SQL ended and is replaced", { how, livedMs: Math.round(livedMs), pauseMs });
     if (pauseMs === 0) return;
     this.#isPaused = true;

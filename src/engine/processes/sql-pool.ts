@@ -8,7 +8,7 @@
  * engine/processes/sql-choice alone to say. Must not know: results, transaction ids.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { EngineAnswer } from "../api/protocol.ts";
@@ -18,6 +18,13 @@ import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
 import { SqlPlace } from "./sql-place.ts";
 import type { SqlProcess } from "./sql-process.ts";
 import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
+
+/** User SQL reads that wait for a process, per node. */
+const sqlReadQueueMax = 1024;
+/** Batches that write which wait for a process, per node; a database has one at most. */
+const sqlWriteQueueMax = 1024;
+/** A read that has run for so long leaves one process to those that have not. */
+export const sqlSliceMs = 100;
 
 /** Processes that are ready beyond those that are wanted now, once user SQL is used at all. */
 const spares = 1;
@@ -86,7 +93,7 @@ export class SqlPool {
    * more, with overloaded when too many wait.
    */
   read(owner: JobOwner, call: ReadCall, deadlineMs: number, signal: AbortSignal | undefined): Promise<EngineAnswer> {
-    if (this.#queues.reads.length >= limits.sqlReadQueueMax)
+    if (this.#queues.reads.length >= sqlReadQueueMax)
       return Promise.reject(
         new ServiceError("overloaded", "too many SQL reads wait for a process", { retryAfterSecs: 1 }),
       );
@@ -115,7 +122,7 @@ export class SqlPool {
         const { code, message } = end.refusal;
         resolve({ kind: end.kind, code, message });
       };
-      if (this.#queues.writes.length >= limits.sqlWriteQueueMax)
+      if (this.#queues.writes.length >= sqlWriteQueueMax)
         return complete({
           kind: "refused",
           refusal: new ServiceError("overloaded", "too many SQL writes wait for a process", { retryAfterSecs: 1 }),
@@ -221,7 +228,7 @@ export class SqlPool {
     const cancels = [];
     if (kind === "reads") {
       cancels.push(
-        this.#world.after(limits.sqlSliceMs, () => {
+        this.#world.after(sqlSliceMs, () => {
           waiting.long = true;
           this.#makeRoom();
         }),

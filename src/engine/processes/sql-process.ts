@@ -7,9 +7,13 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { setPriority } from "node:os";
 import type { Duplex } from "node:stream";
-import { limits } from "../../base/limits/limits.ts";
 import { encodeFrame, FrameReader } from "./sql-frames.ts";
 import type { FromSqlProcess, ToSqlProcess } from "./sql-messages.ts";
+
+/** Heap of JavaScript values of such a process, in MiB: a result's rows and their JSON. */
+const sqlHeapMiB = 256;
+/** By so much the system prefers the threads that answer everybody to these processes. */
+const sqlNiceness = 5;
 
 /** What carries batches to such a process and answers back. */
 export interface SqlProcess {
@@ -36,7 +40,7 @@ export interface SqlProcessOptions {
 
 /** Starts one. A process that cannot be started ends at once. */
 export function startSqlProcess({ entry, directory, environment }: SqlProcessOptions): SqlProcess {
-  const child = spawn(process.execPath, [`--max-old-space-size=${limits.sqlHeapMiB}`, entry], {
+  const child = spawn(process.execPath, [`--max-old-space-size=${sqlHeapMiB}`, entry], {
     env: environment,
     // Not the ones of the node: what it prints, content could be in.
     stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
@@ -50,7 +54,7 @@ export function startSqlProcess({ entry, directory, environment }: SqlProcessOpt
 /** Whoever answers everybody comes first on a busy processor. */
 function giveWay({ pid }: ChildProcess): void {
   try {
-    if (pid !== undefined) setPriority(pid, limits.sqlNiceness);
+    if (pid !== undefined) setPriority(pid, sqlNiceness);
   } catch {
     // It has ended already, or the system lets nobody do so: then it takes its share like the others.
   }

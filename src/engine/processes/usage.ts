@@ -1,7 +1,11 @@
 /** What tenants have used of something of late: milliseconds that fade, so that nobody is held to what was long ago. */
-import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
+
+/** So the use that a tenant has made of the processes fades: by half in this time. */
+const sqlUsageHalfMs = 5_000;
+/** Tenants whose use is remembered; of more, that of those who used them last. */
+const sqlUsageTenantsMax = 10_000;
 
 interface Used {
   readonly ms: number;
@@ -10,7 +14,7 @@ interface Used {
 
 export class Usage {
   readonly #world: Pick<World, "monotonicMs">;
-  readonly #used = new LruMap<string, Used>(limits.sqlUsageTenantsMax);
+  readonly #used = new LruMap<string, Used>(sqlUsageTenantsMax);
 
   constructor(world: Pick<World, "monotonicMs">) {
     this.#world = world;
@@ -23,6 +27,6 @@ export class Usage {
   /** Milliseconds, those of `sqlUsageHalfMs` ago counting half. */
   of(tenant: string): number {
     const used = this.#used.peek(tenant);
-    return used ? used.ms * 2 ** ((used.atMs - this.#world.monotonicMs()) / limits.sqlUsageHalfMs) : 0;
+    return used ? used.ms * 2 ** ((used.atMs - this.#world.monotonicMs()) / sqlUsageHalfMs) : 0;
   }
 }

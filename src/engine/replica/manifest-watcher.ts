@@ -7,7 +7,7 @@
  * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type Cancel, type World } from "../../base/world.ts";
@@ -23,6 +23,21 @@ import type { LeaseState } from "../api/lease-state.ts";
 import { lostCatalog, lostManifest, wentBack } from "../api/lost.ts";
 import type { Target } from "../api/protocol.ts";
 import type { Registry } from "../pool/registry.ts";
+
+/**
+ * Databases whose manifests a thread looks at by itself; of those beyond, the one that was not read for longest waits
+ * for its next read.
+ */
+const copiesFollowedMax = 10_000;
+/** A copy that nobody has read for so long is not followed any more. */
+export const followIdleMs = 60_000;
+/** The manifest of a copy that was read within the first is looked at this often; then less and less. */
+const followEagerMs = 5_000;
+export const followLookMsMin = 250;
+/** Between two looks, however many ask for one: what comes meanwhile shares the next. */
+const followRestMs = 10;
+/** Requests of one thread that only look whether something has changed. */
+const looksAtOnceMax = 16;
 
 /** What looks are made with, and who hears of what they meet. */
 export interface ManifestWatcherOptions {
@@ -81,8 +96,8 @@ export interface Followed {
 /** Looks after the copies of one engine thread. */
 export class ManifestWatcher {
   readonly #options: ManifestWatcherOptions;
-  readonly #permits = new Semaphore(limits.looksAtOnceMax);
-  readonly #followed = new LruMap<string, Followed>(limits.copiesFollowedMax, (_, followed) => followed.cancel());
+  readonly #permits = new Semaphore(looksAtOnceMax);
+  readonly #followed = new LruMap<string, Followed>(copiesFollowedMax, (_, followed) => followed.cancel());
   #stopped = false;
 
   constructor(options: ManifestWatcherOptions) {
@@ -99,7 +114,7 @@ export class ManifestWatcher {
         branches: new Map(),
         readAtMs: nowMs,
         catalogAtMs: -Infinity,
-        triedAtMs: nowMs - limits.followRestMs,
+        triedAtMs: nowMs - followRestMs,
         failures: 0,
         looking: undefined,
         hinted: false,
@@ -110,7 +125,7 @@ export class ManifestWatcher {
       this.#followed.set(uuid, followed);
     }
     followed.readAtMs = nowMs;
-    if (followed.dueMs > nowMs + limits.followLookMsMin) this.#plan(followed);
+    if (followed.dueMs > nowMs + followLookMsMin) this.#plan(followed);
     return followed;
   }
 
@@ -159,7 +174,7 @@ export class ManifestWatcher {
   async freshen(followed: Followed): Promise<void> {
     const { registry, world } = this.#options;
     const nowMs = world.monotonicMs();
-    if (nowMs - followed.catalogAtMs < limits.followLookMsMin) return;
+    if (nowMs - followed.catalogAtMs < followLookMsMin) return;
     await this.#permits.run(() => registry.catalogs.fresh(followed.uuid));
     followed.catalogAtMs = nowMs;
   }
@@ -171,7 +186,7 @@ export class ManifestWatcher {
     if (this.#stopped || this.#followed.peek(followed.uuid) !== followed) return;
     const nowMs = world.monotonicMs();
     const idleMs = nowMs - followed.readAtMs;
-    const restMs = idleMs < limits.followEagerMs ? limits.followLookMsMin : idleMs / 2;
+    const restMs = idleMs < followEagerMs ? followLookMsMin : idleMs / 2;
     followed.dueMs = followed.hinted
       ? nowMs
       : Math.max(nowMs, followed.triedAtMs + pauseAfter(followed.failures, restMs));
@@ -181,7 +196,7 @@ export class ManifestWatcher {
   /** Looks, unless nobody reads the database any more, or this node writes it by now. */
   #lookDue(followed: Followed): void {
     const { world, leaseState } = this.#options;
-    const isIdle = world.monotonicMs() - followed.readAtMs >= limits.followIdleMs;
+    const isIdle = world.monotonicMs() - followed.readAtMs >= followIdleMs;
     if (isIdle || leaseState.getLeaseEpoch(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
     else this.#lookAlone(followed);
   }
@@ -221,7 +236,7 @@ export class ManifestWatcher {
 
   async #rested({ triedAtMs }: Followed): Promise<void> {
     const { world } = this.#options;
-    const restMs = triedAtMs + limits.followRestMs - world.monotonicMs();
+    const restMs = triedAtMs + followRestMs - world.monotonicMs();
     if (restMs > 0) await sleep(world, restMs);
   }
 
@@ -231,7 +246,7 @@ export class ManifestWatcher {
     followed.hinted = false;
     if (leaseState.getLeaseEpoch(uuid) !== undefined) return;
     const nowMs = world.monotonicMs();
-    for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= limits.followIdleMs) branches.delete(name);
+    for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= followIdleMs) branches.delete(name);
     const wasWritten = isWritten(await registry.catalogs.get(uuid));
     const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));
     followed.catalogAtMs = nowMs;
@@ -329,7 +344,7 @@ export class ManifestWatcher {
   /** The newer state could not be had: it is tried again later and later, and told once. */
   #hindered(branch: FollowedBranch, error: unknown): void {
     branch.hindered++;
-    branch.retryAtMs = this.#options.world.monotonicMs() + pauseAfter(branch.hindered, limits.followLookMsMin);
+    branch.retryAtMs = this.#options.world.monotonicMs() + pauseAfter(branch.hindered, followLookMsMin);
     if (branch.hindered === 1) this.#report(error, branch.target.uuid);
   }
 

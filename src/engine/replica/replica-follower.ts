@@ -16,7 +16,7 @@
  * aside.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { sleep } from "../../base/world.ts";
 import type { Database } from "../database/database.ts";
@@ -28,6 +28,10 @@ import {
 } from "./manifest-watcher.ts";
 import type { ReplicaMeasures } from "../api/measures.ts";
 import type { Target, Consistency } from "../api/protocol.ts";
+
+/** How long a read waits for its copy to become new enough; then the writer is asked. */
+export const replicaPatienceMs = 500;
+const replicaPauseMs = 25;
 
 /** How new an answer must be. */
 export interface Wanted {
@@ -56,7 +60,7 @@ export class ReplicaFollower {
     const followed = this.#looks.follow(target.uuid);
     const branchId = await this.#branchId(followed, target, consistency);
     const branch = this.#looks.branch(followed, target);
-    const untilMs = Math.min(deadlineMs, world.monotonicMs() + limits.replicaPatienceMs);
+    const untilMs = Math.min(deadlineMs, world.monotonicMs() + replicaPatienceMs);
     const open = registry.peek(target);
     if (!open) branch.lookedAtMs = world.monotonicMs();
     // The name may be another branch's by now.
@@ -122,7 +126,7 @@ export class ReplicaFollower {
       if (database.isDrained) return database;
       if (world.monotonicMs() >= untilMs) return undefined;
       database.hurry();
-      await sleep(world, limits.replicaPauseMs);
+      await sleep(world, replicaPauseMs);
     }
   }
 
@@ -135,7 +139,7 @@ export class ReplicaFollower {
     deadlineMs: number,
   ): Promise<Database | undefined> {
     const { world } = this.#options;
-    for (let pauseMs = limits.replicaPauseMs; ; pauseMs *= 2) {
+    for (let pauseMs = replicaPauseMs; ; pauseMs *= 2) {
       if (!(await this.#within(untilMs, this.#looks.look(followed)))) return undefined;
       if (branch.refreshing && !(await this.#within(untilMs, branch.refreshing))) return undefined;
       const database = await this.#covered(branch.target, untilMs, deadlineMs);

@@ -8,7 +8,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync }
 import { join } from "node:path";
 import { realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import type { Manifest } from "../../format/history/manifest.ts";

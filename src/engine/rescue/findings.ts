@@ -4,7 +4,9 @@
  * Always true: a kind's name never changes its meaning, as machines read it; findings are told worst first; no more
  * than `findingsMax` are kept, and how many there were is known. Must not know: how anything is found.
  */
-import { limits } from "../../base/limits/limits.ts";
+
+/** Findings that are kept to be told in order, about half a KiB each; further ones are counted. */
+const findingsMax = 10_000;
 
 /** Worst first. `critical`: data is missing or of no use. `warning`: somebody has to act. `note`: as it should be. */
 const severities = ["critical", "warning", "note"] as const;
@@ -249,7 +251,7 @@ export class Findings {
     const { severity } = findingKinds[kind];
     this.counts[severity]++;
     // What is worse never gives way to what is not.
-    if (this.#kept[severity].length < limits.findingsMax) this.#kept[severity].push({ kind, ...place, what });
+    if (this.#kept[severity].length < findingsMax) this.#kept[severity].push({ kind, ...place, what });
   }
 
   /** Those that are kept, worst first, in the order in which they were found. */

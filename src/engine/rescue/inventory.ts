@@ -7,7 +7,7 @@
  * are the references of one database, one page of its listing and, of what is proven, a few objects.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
 import { decodeManifest, computeSha256, type Manifest, type TxidRange } from "../../format/history/manifest.ts";
@@ -20,6 +20,11 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { sameBytes } from "../../store/port/sure-put.ts";
 import { findGaps } from "../history/timeline-gaps.ts";
 import { fetchObject, RottenObject, type PageSource } from "../segments/pool-objects.ts";
+
+/** A database that changes while it is looked at is looked at again so often. */
+const inventoryRoundsMax = 4;
+/** Objects that are read at once to prove them; each may be a full pack. */
+const inventoryFetchesMax = 4;
 
 /** An object that says something, as it was found. */
 export type Looked<Value> =
@@ -97,7 +102,7 @@ export async function takeInventory(source: PageSource, deep: boolean): Promise<
       found.branches.every(
         ({ manifest, history }) => manifest.kind === "sound" && (history?.kind ?? "sound") === "sound",
       );
-    if (isWhole || round >= limits.inventoryRoundsMax || !(await hasMoved(look, found))) return found;
+    if (isWhole || round >= inventoryRoundsMax || !(await hasMoved(look, found))) return found;
   }
 }
 
@@ -298,7 +303,7 @@ async function prove(
   references: ReadonlyMap<string, Promised>,
   faults: Map<string, ObjectFault>,
 ): Promise<void> {
-  const permits = new Semaphore(limits.inventoryFetchesMax);
+  const permits = new Semaphore(inventoryFetchesMax);
   const proveOne = async (key: string, ref: SegmentRef): Promise<void> => {
     try {
       await fetchObject(source, ref);

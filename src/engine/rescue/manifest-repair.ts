@@ -9,7 +9,7 @@
  * same proposal. Must not know: who writes it.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { manifestKey } from "../../format/keys/object-keys.ts";

@@ -6,7 +6,7 @@
  * know: manifests that were there before.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { encodeManifest, computeSha256, type Manifest } from "../../format/history/manifest.ts";
 import type { SegmentRef, TxidRange } from "../../format/history/refs.ts";
 import type { DatabaseState } from "../../model/schema.ts";

@@ -7,7 +7,7 @@
  * database and what a newer build has written are left alone.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import {
   decodeCatalog,
@@ -38,6 +38,8 @@ import { checkNewest } from "../segments/newest-state.ts";
 import { indexPool } from "./pool-index.ts";
 import type { ProposedManifest } from "./proposed-manifest.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
+
+const catalogsSkipped = 2 ** 32;
 
 /** One object that is put. */
 export interface RepairAction {
@@ -231,7 +233,7 @@ function catalogAction(
 ): RepairAction {
   const { uuid } = inventory;
   const { branches, unnamed } = branchesWithManifests(inventory, older, mended);
-  const seq = (older?.seq ?? 0) + limits.catalogsSkipped;
+  const seq = (older?.seq ?? 0) + catalogsSkipped;
   const nonce = computeSha256(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(
     0,
     nonceBytes,

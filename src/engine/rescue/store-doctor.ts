@@ -5,7 +5,6 @@
  * memory are the names and identities of databases, and findings. Must not know: local files, who reads the findings.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { decodeBackupManifest } from "../../format/records/backup-manifest.ts";
 import { isUuid } from "../../format/core/binary.ts";
@@ -56,6 +55,14 @@ import {
 } from "./inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
+
+/**
+ * Databases whose names one look keeps in memory, about 200 bytes each; those beyond are not looked at, and that is
+ * said.
+ */
+const inventoryDatabasesMax = 1_000_000;
+/** An erasure that is due for so long and not completed is told of. */
+const erasureLateMs = 3_600_000;
 
 export interface StoreDoctorParts {
   readonly store: ObjectStore;
@@ -121,8 +128,8 @@ export class StoreDoctor {
     for await (const { name, isFolder } of foldersUnder(this.#parts.store, databasesPrefix)) {
       if (!isFolder || !isUuid(name))
         this.#parts.findings.add("foreign", { key: databasesPrefix + name }, "an object that belongs to no database");
-      else if (seen.size >= limits.inventoryDatabasesMax)
-        return this.#parts.findings.add("not_all", {}, `there are more than ${limits.inventoryDatabasesMax} databases`);
+      else if (seen.size >= inventoryDatabasesMax)
+        return this.#parts.findings.add("not_all", {}, `there are more than ${inventoryDatabasesMax} databases`);
       else {
         seen.add(name);
         await this.#examineDatabase(name, this.#traces.claims.get(name), false);
@@ -182,7 +189,7 @@ export class StoreDoctor {
   }
 
   #noted(set: Set<string>, uuid: string | undefined): boolean {
-    if (uuid !== undefined && set.size < limits.inventoryDatabasesMax) set.add(uuid);
+    if (uuid !== undefined && set.size < inventoryDatabasesMax) set.add(uuid);
     return uuid !== undefined;
   }
 
@@ -222,7 +229,7 @@ export class StoreDoctor {
     const other = this.#traces.claims.get(uuid);
     if (other !== undefined)
       findings.add("claim_twice", { uuid, database: name, key }, `the database is also called ${other}`);
-    else if (this.#traces.claims.size < limits.inventoryDatabasesMax) this.#traces.claims.set(uuid, name);
+    else if (this.#traces.claims.size < inventoryDatabasesMax) this.#traces.claims.set(uuid, name);
     return uuid;
   }
 
@@ -251,7 +258,7 @@ export class StoreDoctor {
     const { world, findings } = this.#parts;
     if (status === "completed") return;
     if (status === "blocked") return findings.add("erasure_blocked", place, `the erasure ${id} is blocked`);
-    const isLate = world.nowMs() > graceUntilMs + limits.erasureLateMs;
+    const isLate = world.nowMs() > graceUntilMs + erasureLateMs;
     findings.add(
       isLate ? "erasure_late" : "erasure_unfinished",
       place,

@@ -7,7 +7,7 @@
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { lockPage, makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import { encodeFrames, framePages } from "../../format/history/segment.ts";

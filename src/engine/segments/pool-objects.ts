@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { TailSegment, TxidRange } from "../../format/history/manifest.ts";
 import { segmentKey } from "../../format/keys/object-keys.ts";
 import type { Compression } from "../../format/core/compression.ts";
@@ -18,6 +18,8 @@ import type { Disk } from "../../base/disk.ts";
 import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putImmutable, sameBytes } from "../../store/port/sure-put.ts";
+
+const restoreBytesMax = 128 * 1024 * 1024;
 
 /** Where a database's page data comes from, and what reading it takes. */
 export interface PageSource {
@@ -137,7 +139,7 @@ export async function* fetchUnread(source: PageSource, refs: readonly SegmentRef
   let bytes = 0;
   const beginMore = (): void => {
     for (let next = refs[begun]; next; next = refs[begun]) {
-      if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > limits.restoreBytesMax))
+      if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > restoreBytesMax))
         return;
       // A failure waits as a value until its turn comes, or is of no interest to anybody any more.
       const fetched = fetchBytes(source, next).then(

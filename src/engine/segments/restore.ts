@@ -13,7 +13,6 @@
 import { closeSync, existsSync, openSync, readSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
@@ -29,6 +28,9 @@ import {
   type PoolObject,
 } from "./pool-objects.ts";
 import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
+
+/** What a copy lacks is fetched before it is closed and touched, unless there is more of it. */
+const rollBytesHeldMax = 16 * 1024 * 1024;
 
 /** How a restore is watched and ended early. */
 export interface RestoreOptions {
@@ -212,9 +214,7 @@ export async function rollForward(
   if (fromTxid === plan.txid) return;
   const refs = refsAbove(plan, fromTxid);
   const objects =
-    sumBytes(refs) <= limits.rollBytesHeldMax
-      ? await collectAll(fetchObjects(source, refs))
-      : fetchObjects(source, refs);
+    sumBytes(refs) <= rollBytesHeldMax ? await collectAll(fetchObjects(source, refs)) : fetchObjects(source, refs);
   const marker = getMarkerPath(path);
   const descriptor = openSync(path, "r+");
   const file = new PageFile(descriptor, path, plan, source, options.signal);

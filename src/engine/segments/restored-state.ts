@@ -6,7 +6,7 @@
  */
 import { closeSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { framePages } from "../../format/history/segment.ts";

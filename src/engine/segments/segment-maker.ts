@@ -12,7 +12,7 @@
  * is given up meanwhile may even have its file removed: the descriptor outlives that, and nobody takes the answer.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { TailSegment } from "../../format/history/manifest.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";

@@ -15,7 +15,6 @@
  */
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { DatabaseState } from "../../model/core/database-state.ts";
 import { WalChanged } from "../../sqlite/wal/wal-reader.ts";
@@ -28,6 +27,9 @@ import {
   type SegmentMaker,
   type SegmentOrder,
 } from "./segment-maker.ts";
+
+/** Segments of up to so much log are made on the engine thread: handing them over takes as long. */
+export const segmentLogBytesHere = 128 * 1024;
 
 /** What is asked of the thread. */
 export type Order =
@@ -86,7 +88,7 @@ export class ThreadedMaker implements SegmentMaker {
   }
 
   async make(order: SegmentOrder): Promise<MadeSegment | undefined> {
-    const most = limits.segmentLogBytesHere;
+    const most = segmentLogBytesHere;
     if (order.logBytes <= most) {
       const made = await makeSegment({ ...order, logBytesMost: Math.min(most, order.logBytesMost) }, this.#press);
       if (made) return made;

@@ -5,8 +5,14 @@
  * within one share the time of the first. Stretches get longer when there are many, so that an outage of any length
  * takes the same room.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
+
+/**
+ * Commits that follow each other within this share the time of the first, or within longer when there are so many
+ * such stretches: a hundredth of an outage.
+ */
+export const commitStretchMs = 50;
+export const commitStretchesMax = 256;
 
 /** Commits from this one up to the next stretch, and when the first of them happened, on world.monotonicMs(). */
 interface Stretch {
@@ -18,7 +24,7 @@ export class CommitAges {
   readonly #world: World;
   /** Of all that is not covered, oldest first. */
   #stretches: Stretch[] = [];
-  #stretchMs: number = limits.commitStretchMs;
+  #stretchMs: number = commitStretchMs;
   #newestTxid = -1;
 
   constructor(world: World) {
@@ -38,7 +44,7 @@ export class CommitAges {
     const last = this.#stretches.at(-1);
     if (last !== undefined && atMs - last.atMs < this.#stretchMs) return;
     this.#stretches.push({ txid, atMs });
-    while (this.#stretches.length > limits.commitStretchesMax) this.#lengthen();
+    while (this.#stretches.length > commitStretchesMax) this.#lengthen();
   }
 
   /** Gives the commits of every stretch that is near the one before it to that one, which is older. */
@@ -54,13 +60,13 @@ export class CommitAges {
   covered(txid: number): void {
     if (txid >= this.#newestTxid) {
       this.#stretches = [];
-      this.#stretchMs = limits.commitStretchMs;
+      this.#stretchMs = commitStretchMs;
       return;
     }
     // A stretch is over when the next one begins with what is covered already, or right behind it.
     const first = this.#stretches.findLastIndex((stretch) => stretch.txid <= txid + 1);
     if (first > 0) this.#stretches.splice(0, first);
-    if (this.#stretches.length < limits.commitStretchesMax / 2)
-      this.#stretchMs = Math.max(limits.commitStretchMs, this.#stretchMs / 2);
+    if (this.#stretches.length < commitStretchesMax / 2)
+      this.#stretchMs = Math.max(commitStretchMs, this.#stretchMs / 2);
   }
 }

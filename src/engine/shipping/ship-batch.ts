@@ -3,7 +3,7 @@
  *
  * Functions of plain data: no store, no log.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Manifest, TailSegment } from "../../format/history/manifest.ts";
 import type { LogPosition } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestChange } from "../history/manifest-writer.ts";

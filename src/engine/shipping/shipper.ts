@@ -11,7 +11,7 @@
  * (engine/segments/segment-maker).
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import { Watermark } from "../../base/collections/watermark.ts";
 import type { Cancel, World } from "../../base/world.ts";
@@ -24,6 +24,20 @@ import { joined, putObject, type PageSource } from "../segments/pool-objects.ts"
 import type { SegmentMaker, SegmentStart } from "../segments/segment-maker.ts";
 import { Uploads } from "../history/uploads.ts";
 import { covering, fitsTail, holds, sameTail, type ShipBatch } from "./ship-batch.ts";
+
+/**
+ * So many, and nothing is shipped until the timeline is shorter; what is left is for a rewind, an erasure and a log
+ * that was lost.
+ */
+export const timelineRefsShipped = 1016;
+/** And as soon as the log has grown by this: about 1 MiB of segments, as pages of rows compress. */
+export const shipLogBytes = 4 * 1024 * 1024;
+/**
+ * Segments of more log than this, with a single large group, are made and put one of a thread at a time: each is held
+ * in memory.
+ */
+const segmentLogBytesUsual = 16 * 1024 * 1024;
+const shipRetryMsMin = 100;
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
 export interface ShippingParts {
@@ -159,7 +173,7 @@ export class Shipper {
   }
 
   #due(): boolean {
-    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined)
+    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= shipLogBytes || this.#batch !== undefined)
       return true;
     return this.unshippedMs >= this.#options.intervalMs();
   }
@@ -180,7 +194,7 @@ export class Shipper {
     this.#cancelTimer = undefined;
     try {
       while (!this.#closed && this.#syncedTxid > this.shipped.level && this.#due()) {
-        const outcome = await this.#parts.permits.run(() => this.#shipBatch(limits.segmentLogBytesUsual));
+        const outcome = await this.#parts.permits.run(() => this.#shipBatch(segmentLogBytesUsual));
         if (outcome === "large") await this.#parts.largePermits.run(() => this.#shipBatch(Infinity));
       }
       this.#running = false;
@@ -198,7 +212,7 @@ export class Shipper {
     if (this.#failures++ === 0)
       this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
     this.#options.events.stalled();
-    const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
+    const pauseMs = Math.min(shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
     this.#cancelTimer = this.#parts.world.after(pauseMs * jitter, () => {
       this.#cancelTimer = undefined;
@@ -307,7 +321,7 @@ export class Shipper {
   async #publishObject(batch: ShipBatch): Promise<void> {
     // Writes are refused long before (engine/compaction/timeline-length): what was committed until then waits for a
     // pack, as for a store that is away.
-    if (this.#manifest.now.refs.length >= limits.timelineRefsShipped)
+    if (this.#manifest.now.refs.length >= timelineRefsShipped)
       throw new StoreError("unavailable", "the branch's timeline has no room before it is packed");
     if (batch.object?.uploads.isOver) {
       batch.object.uploads.end();

@@ -8,7 +8,6 @@
  * while the lease is certain. Must not know: open handles, files but the mark of a restored one.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { WriterEpoch } from "../../format/history/manifest.ts";
@@ -27,6 +26,15 @@ import type { EngineOptions } from "../api/protocol.ts";
 import { removeRestoredMarker } from "../opening/restored-file.ts";
 import type { ShippingParts } from "../shipping/shipper.ts";
 import { recordWriterEpoch, shipDifference, claimWriterEpoch, type WriterEpochParts } from "./writer-epoch.ts";
+
+const manifestsHeldMax = 10_000;
+/**
+ * Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands
+ * for all.
+ */
+const answeredRememberedMax = 10_000;
+/** Branches that a thread remembers to have lost to another node. */
+const lostRememberedMax = 10_000;
 
 /** What claims are made with, and whom they are told to. */
 export interface ClaimsParts {
@@ -55,17 +63,17 @@ export interface ClaimsParts {
 export class Claims {
   readonly #parts: ClaimsParts;
   /** Claimed manifests of branches, by file. */
-  readonly #held = new LruMap<string, ManifestWriter>(limits.manifestsHeldMax);
+  readonly #held = new LruMap<string, ManifestWriter>(manifestsHeldMax);
   /**
    * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
    * claims fence each other; and two nodes that must each lose so many others in between do not duel.
    */
-  readonly #lost = new LruMap<string, true>(limits.lostRememberedMax);
+  readonly #lost = new LruMap<string, true>(lostRememberedMax);
   /**
    * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
    * less.
    */
-  readonly #answered = new LruMap<string, number>(limits.answeredRememberedMax, (_, txid) => {
+  readonly #answered = new LruMap<string, number>(answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
   /**

@@ -8,7 +8,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { TailSegment, WriterEpoch } from "../../format/history/manifest.ts";
 import { poolId } from "../../format/keys/object-keys.ts";

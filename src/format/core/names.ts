@@ -6,7 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { isWellFormed, utf8Length } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 
 const partPattern = /^[a-z0-9][a-z0-9_-]*$/;
 const branchPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;

@@ -32,7 +32,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import {
   isTargetFields,
   readReceipt,
@@ -57,6 +57,9 @@ import { isErasureId, isMemoryId, isNodeId, isUlid } from "../core/ids.ts";
 import { isBranchId } from "../keys/object-keys.ts";
 import { computeSha256 } from "../core/seal.ts";
 import { formats, requireVersion } from "../core/versions.ts";
+
+/** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
+export const erasureBlockersMax = 1_000;
 
 /**
  * What identifies erased rows and vectors without saying what they were; looked for in whatever remains, then
@@ -154,7 +157,7 @@ const sumEnd = '",';
 const sumBytes = sumStart.length + sumDigits + sumEnd.length;
 
 const isBase64 = matching(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/);
-const isNames = listOf(isText, limits.erasureBlockersMax);
+const isNames = listOf(isText, erasureBlockersMax);
 
 /** The members that every coupon has, and those that some have. */
 const isId = textThat(isBranchId);
@@ -273,8 +276,8 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
       ancestors: point.ancestors?.map((one) => ({ branch_id: one.branchId, fork_txid: one.forkTxid })),
     })),
     blocked_by: blockedBy && {
-      checkpoints: blockedBy.checkpoints.slice(0, limits.erasureBlockersMax),
-      branches: blockedBy.branches.slice(0, limits.erasureBlockersMax),
+      checkpoints: blockedBy.checkpoints.slice(0, erasureBlockersMax),
+      branches: blockedBy.branches.slice(0, erasureBlockersMax),
     },
     waiting_for: coupon.waitingFor,
     awaiting,

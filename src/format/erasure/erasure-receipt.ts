@@ -22,10 +22,13 @@
  * takes has exactly these members, so nothing stands in it that is not signed. Must not know: keys, who signs.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { canonicalJson } from "../core/canonical-json.ts";
 import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "../core/json-shape.ts";
 import { isErasureId, isMemoryId } from "../core/ids.ts";
+
+/** Entries of one list of a receipt's evidence: a few states of every branch. */
+const erasureEvidenceEntriesMax = 10_000;
 
 /** What is to be erased: exactly one of the three. */
 export type ErasureTarget =
@@ -191,13 +194,10 @@ const evidenceChecks = {
   catalogs_checked: isCount,
   pages_scanned: isCount,
   traces: shapeOf({ looked_for: isCount, hits: oneOf(0) }),
-  states_restored: listOf(shapeOf({ branch: isText, txid: isCount, pages: isCount }), limits.erasureEvidenceEntriesMax),
+  states_restored: listOf(shapeOf({ branch: isText, txid: isCount, pages: isCount }), erasureEvidenceEntriesMax),
   oldest_restorable_txid: mapOf(isCount, limits.branchesMax),
   store: shapeOf({ versioned: oneOf(true, false), versions_removed: isCount, uploads_aborted: isCount }),
-  local: listOf(
-    shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }),
-    limits.erasureEvidenceEntriesMax,
-  ),
+  local: listOf(shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }), erasureEvidenceEntriesMax),
 };
 
 const payloadChecks = {
@@ -210,14 +210,14 @@ const payloadChecks = {
   requested_at: isTimeMs,
   completed_at: isTimeMs,
   method: isText,
-  limits: listOf(isText, limits.erasureEvidenceEntriesMax),
+  limits: listOf(isText, erasureEvidenceEntriesMax),
 };
 
 const isPlain = shapeOf({ ...payloadChecks, v: oneOf(1), evidence: shapeOf(evidenceChecks) });
 const isUnattested = shapeOf({
   ...payloadChecks,
   v: oneOf(2),
-  evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, limits.erasureEvidenceEntriesMax) }),
+  evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, erasureEvidenceEntriesMax) }),
 });
 const isPayload: Check = (value) => isPlain(value) || isUnattested(value);
 

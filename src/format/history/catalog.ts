@@ -20,12 +20,15 @@
  * slips in changes the catalog, so the condemning compare-and-set fails.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { mainBranch } from "../core/names.ts";
 import { readBranchId, writeBranchId } from "../keys/object-keys.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "../core/seal.ts";
 import { formats } from "../core/versions.ts";
+
+export const poolKeyBytesMax = 96;
+export const catalogBytesMax = 4 * 1024 * 1024;
 
 export interface CatalogBranch {
   readonly name: string;
@@ -59,7 +62,7 @@ export interface Catalog {
   readonly deletedAtMs: number | undefined;
 }
 
-const format: SealedFormat = { versions: formats.catalog, magic: "PLCA", bytesMax: limits.catalogBytesMax };
+const format: SealedFormat = { versions: formats.catalog, magic: "PLCA", bytesMax: catalogBytesMax };
 const nonceBytes = 16;
 
 /** The order of branches: below 0 when `left` comes first, 0 when both are one. */
@@ -79,7 +82,7 @@ export function encodeCatalog(catalog: Catalog): Uint8Array {
     writer.varint(catalog.createdAtMs);
     writer.list(catalog.branches, limits.branchesMax, (branch) => writeBranch(writer, branch));
     writer.list(catalog.condemned, limits.condemnedMax, ({ key, atMs }) => {
-      writer.text(key, limits.poolKeyBytesMax);
+      writer.text(key, poolKeyBytesMax);
       writer.varint(atMs);
     });
     writer.optional(catalog.deletedAtMs, (atMs) => writer.varint(atMs));
@@ -96,7 +99,7 @@ export function decodeCatalog(bytes: Uint8Array): Catalog {
       createdAtMs: reader.varint(),
       branches: reader.list(limits.branchesMax, () => readBranch(reader)),
       condemned: reader.list(limits.condemnedMax, () => ({
-        key: reader.text(limits.poolKeyBytesMax),
+        key: reader.text(poolKeyBytesMax),
         atMs: reader.varint(),
       })),
       deletedAtMs: reader.optional(() => reader.varint()),

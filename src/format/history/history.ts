@@ -13,12 +13,15 @@
  * Always true: the object never changes; a new past is a new object, named with its SHA-256 by the manifest that needs
  * it. Why apart from the manifest: it grows with age, and a manifest is rewritten by every change.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { readBranchId, writeBranchId } from "../keys/object-keys.ts";
 import { readRange, readRefs, writeRange, writeRefs, type Timeline, type NamedCheckpoint } from "./refs.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "../core/seal.ts";
 import { formats } from "../core/versions.ts";
+
+export const historyBytesMax = 16 * 1024 * 1024;
+export const checkpointNameBytesMax = 256;
 
 export interface History {
   readonly uuid: string;
@@ -28,7 +31,7 @@ export interface History {
   readonly checkpoints: readonly NamedCheckpoint[];
 }
 
-const format: SealedFormat = { versions: formats.history, magic: "PLHI", bytesMax: limits.historyBytesMax };
+const format: SealedFormat = { versions: formats.history, magic: "PLHI", bytesMax: historyBytesMax };
 
 /** The history as bytes. Its writer has kept every bound. */
 export function encodeHistory(history: History): Uint8Array {
@@ -37,7 +40,7 @@ export function encodeHistory(history: History): Uint8Array {
     writeBranchId(writer, history.branchId);
     writer.list(history.timelines, limits.historyTimelinesMax, (timeline) => writeTimeline(writer, timeline));
     writer.list(history.checkpoints, limits.checkpointsMax, ({ name, txid, createdAtMs }) => {
-      writer.text(name, limits.checkpointNameBytesMax);
+      writer.text(name, checkpointNameBytesMax);
       writer.varint(txid);
       writer.varint(createdAtMs);
     });
@@ -51,7 +54,7 @@ export function decodeHistory(bytes: Uint8Array): History {
     branchId: readBranchId(reader),
     timelines: reader.list(limits.historyTimelinesMax, () => readTimeline(reader)),
     checkpoints: reader.list(limits.checkpointsMax, () => ({
-      name: reader.text(limits.checkpointNameBytesMax),
+      name: reader.text(checkpointNameBytesMax),
       txid: reader.varint(),
       createdAtMs: reader.varint(),
     })),

@@ -23,7 +23,7 @@
  * from all others, as a store's version may be a hash of the content; prevHash makes the manifests a chain.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { isUlid } from "../core/ids.ts";
 import { readBranchId, readPoolId, writeBranchId, writePoolId } from "../keys/object-keys.ts";
@@ -33,6 +33,10 @@ import { formats } from "../core/versions.ts";
 
 export type { TxidRange } from "./refs.ts";
 export { computeSha256 } from "../core/seal.ts";
+
+export const nodeIdBytesMax = 4 * 1024;
+/** Every change of a branch rewrites its manifest. */
+export const manifestBytesMax = 256 * 1024;
 
 /** One writer's claim of the branch. */
 export interface WriterEpoch {
@@ -105,7 +109,7 @@ export interface Manifest {
   readonly garbageBelowUlid: string;
 }
 
-const format: SealedFormat = { versions: formats.manifest, magic: "PLHD", bytesMax: limits.manifestBytesMax };
+const format: SealedFormat = { versions: formats.manifest, magic: "PLHD", bytesMax: manifestBytesMax };
 const ulidBytesMax = 26;
 const nonceBytes = 16;
 const writerEpochIdBytes = 16;
@@ -122,7 +126,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     writer.varint(manifest.seq);
     writer.fixed(manifest.nonce, nonceBytes);
     writer.fixed(manifest.prevHash, sha256Bytes);
-    writer.text(manifest.node, limits.nodeIdBytesMax);
+    writer.text(manifest.node, nodeIdBytesMax);
     writer.list(manifest.writerEpochs, limits.manifestWriterEpochsMax, (writerEpoch) =>
       encodeWriterEpoch(writer, writerEpoch),
     );
@@ -154,7 +158,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
       seq: reader.varint(),
       nonce: reader.fixed(nonceBytes),
       prevHash: reader.fixed(sha256Bytes),
-      node: reader.text(limits.nodeIdBytesMax),
+      node: reader.text(nodeIdBytesMax),
       writerEpochs: reader.list(limits.manifestWriterEpochsMax, () => decodeWriterEpoch(reader)),
       lost: reader.list(limits.manifestLostMax, () => readRange(reader)),
       txid: reader.varint(),

@@ -20,7 +20,7 @@
  * | sha256    | 32 bytes                                           |
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { readPoolId, writePoolId } from "../keys/object-keys.ts";
 

@@ -29,7 +29,7 @@
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { readBranchId, writeBranchId } from "../keys/object-keys.ts";
 import { lockPage, pageBytes } from "./pages.ts";
@@ -37,6 +37,10 @@ import { pressedBytesMax, type Compression } from "../core/compression.ts";
 import { readKind, writeKind, type SegmentKind } from "./refs.ts";
 import { decodeSealedAt, encodeSealed, type SealedFormat } from "../core/seal.ts";
 import { formats } from "../core/versions.ts";
+
+/** Page images in one segment, 4 GiB before compression: far above what one transaction may log. */
+export const segmentPagesMax = 2 ** 20;
+const segmentIndexBytesMax = 8 * 1024 * 1024;
 
 /** A page as a commit left it. */
 export interface PageImage {
@@ -101,7 +105,7 @@ export interface SegmentIndex {
 /** Images in a frame: 1 MiB before compression, so that one frame never costs much memory. */
 export const framePages = 256;
 
-const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: limits.segmentIndexBytesMax };
+const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: segmentIndexBytesMax };
 
 /** A segment before it has frames. */
 export type SegmentHeader = Omit<Segment, "groups"> & { readonly groups: readonly GroupIndex[] };
@@ -176,7 +180,7 @@ function checkHeader({ kind, groups }: SegmentHeader): void {
     }
     images += pageNumbers.length;
   }
-  assert(images <= limits.segmentPagesMax, "a segment has a bounded number of images");
+  assert(images <= segmentPagesMax, "a segment has a bounded number of images");
 }
 
 function joined(images: readonly PageImage[]): Uint8Array {
@@ -202,7 +206,7 @@ function writeIndex(
     writer.varint(group.committedAtMs);
     writer.varint(group.pages);
     let last = 0;
-    writer.list(group.pageNumbers, limits.segmentPagesMax, (page) => {
+    writer.list(group.pageNumbers, segmentPagesMax, (page) => {
       writer.varint(page - last);
       last = page;
     });
@@ -270,7 +274,7 @@ function readIndex(
   reader.require(groups.length >= 1 && (kind === "delta" || groups.length === 1), "it has the wrong number of groups");
   reader.require(Number.isSafeInteger(txid), "a transaction id is larger than 2^53 - 1");
   let images = groups.reduce((sum, group) => sum + group.pageNumbers.length, 0);
-  reader.require(images <= limits.segmentPagesMax, "it has too many images");
+  reader.require(images <= segmentPagesMax, "it has too many images");
   const frames: Omit<FrameIndex, "offset">[] = [];
   for (; images > 0; images -= framePages)
     frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
@@ -282,7 +286,7 @@ function readGroup(reader: ByteReader, txid: number): GroupIndex {
   const pages = reader.varint();
   reader.require(pages <= limits.databasePagesMax, "a database is too large");
   let last = 0;
-  const pageNumbers = reader.list(limits.segmentPagesMax, () => {
+  const pageNumbers = reader.list(segmentPagesMax, () => {
     const page = last + reader.varint();
     reader.require(
       page > last && page <= pages && page !== lockPage,

@@ -3,8 +3,10 @@
  * them (`orders/`), the names they go by (`nodes/`), and those that never come back (`forgotten/`).
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { isNodeId, nodeText, ulidText, uuidText } from "../core/ids.ts";
+
+/** Of a longer name so much is kept: it stands in a key. */
+export const nodeNameCharsMax = 128;
 
 /** The folder of all copies that nodes have of databases. */
 export const copyPrefix = "copies/";
@@ -71,7 +73,7 @@ export function forgottenNodeKey(node: string): string {
 /** The sign that a node goes by a name, of which so much is kept as a key can hold. */
 export function nodeNameKey(node: string, name: string): string {
   assert(isNodeId(node), "a node's identity is safe in a key");
-  return `${nodesPrefix}${node}/${Buffer.from(name.slice(0, limits.nodeNameCharsMax)).toString("base64url")}`;
+  return `${nodesPrefix}${node}/${Buffer.from(name.slice(0, nodeNameCharsMax)).toString("base64url")}`;
 }
 
 /** Which node goes by which name, or undefined for a foreign object. */

@@ -32,10 +32,14 @@
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { isUlid, ulidText, uuidText } from "../core/ids.ts";
 import { isNamePart, mainBranch } from "../core/names.ts";
+
+/** A ULID, or `main`. */
+const branchIdBytesMax = 26;
+/** An id of the pool is a branch id, an epoch and a ULID; its key adds a folder. */
+const poolIdBytesMax = 80;
 
 /** What the whole store says of its layout. */
 export const storeFormatKey = "format.json";
@@ -194,12 +198,12 @@ export function parsePoolId(id: string): PoolId | undefined {
 /** Writes a branch's id into a format at rest. */
 export function writeBranchId(writer: ByteWriter, branchId: string): void {
   assert(isBranchId(branchId), "a branch's id is main or a ULID");
-  writer.text(branchId, limits.branchIdBytesMax);
+  writer.text(branchId, branchIdBytesMax);
 }
 
 /** Reads what writeBranchId wrote. */
 export function readBranchId(reader: ByteReader): string {
-  const branchId = reader.text(limits.branchIdBytesMax);
+  const branchId = reader.text(branchIdBytesMax);
   reader.require(isBranchId(branchId), "a branch's id is neither main nor a ULID");
   return branchId;
 }
@@ -207,12 +211,12 @@ export function readBranchId(reader: ByteReader): string {
 /** Writes the id of an object of `seg/` or `hist/` into a format at rest. */
 export function writePoolId(writer: ByteWriter, id: string): void {
   assert(parsePoolId(id) !== undefined, "an object's id says which branch and epoch it is of");
-  writer.text(id, limits.poolIdBytesMax);
+  writer.text(id, poolIdBytesMax);
 }
 
 /** Reads what writePoolId wrote. */
 export function readPoolId(reader: ByteReader): string {
-  const id = reader.text(limits.poolIdBytesMax);
+  const id = reader.text(poolIdBytesMax);
   reader.require(parsePoolId(id) !== undefined, "an object's id does not say which branch and epoch it is of");
   return id;
 }

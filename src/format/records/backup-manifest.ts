@@ -17,10 +17,12 @@
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, maybe, oneOf, shapeOf, textThat } from "../core/json-shape.ts";
 import { isUlid } from "../core/ids.ts";
 import { formats, requireVersion } from "../core/versions.ts";
+
+const backupManifestBytesMax = 64 * 1024;
 
 /** What was restored to prove a backup: the newest states of some branches, or of all. */
 export type BackupProof = "sample" | "restore";
@@ -113,7 +115,7 @@ export function encodeBackupManifest({
 
 /** Throws StoreError("corrupt") for anything but a manifest, NewerFormat for one of a newer build. */
 export function decodeBackupManifest(bytes: Uint8Array): BackupManifest {
-  const value = bytes.length <= limits.backupManifestBytesMax ? parseJson(bytes) : undefined;
+  const value = bytes.length <= backupManifestBytesMax ? parseJson(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.backup, value["v"]);
   if (!isManifest(value)) throw new StoreError("corrupt", "what a backup says of itself has an unknown form");
   const {

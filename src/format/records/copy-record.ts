@@ -15,11 +15,12 @@
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { isCount, isObject, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "../core/json-shape.ts";
 import { isNodeId, isUlid } from "../core/ids.ts";
 import type { CopyPlace } from "../keys/node-keys.ts";
 import { formats, requireVersion } from "../core/versions.ts";
+
+export const copyRecordBytesMax = 4 * 1024;
 
 export interface CopyRecord extends CopyPlace {
   /** The node's name, for people. */
@@ -87,7 +88,7 @@ export function encodeCopyRecord({
 
 /** Throws StoreError("corrupt") for anything but a copy, NewerFormat for one of a newer build: never "no copy". */
 export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
-  const value = bytes.length <= limits.copyRecordBytesMax ? parseJson(bytes) : undefined;
+  const value = bytes.length <= copyRecordBytesMax ? parseJson(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.copyRecord, value["v"]);
   if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form");
   const {

@@ -21,8 +21,13 @@
 import { encodeUtf8, utf8Length, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid, StoreError } from "../../base/faults/errors.ts";
 import { findNearestWord } from "../../base/faults/near-words.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { formats, requireVersion } from "../core/versions.ts";
+
+export const policyBytesMax = 32 * 1024;
+/** Unknown fields of a policy that an answer warns of. */
+const policyWarningsMax = 20;
+export const policyDepthMax = 8;
 
 /** Where the text of an AI call may go, the loosest first. */
 export const egressOrder = ["allow", "self_hosted_only", "deny"] as const;
@@ -148,7 +153,7 @@ export function unknownFields(document: PolicyDocument): readonly string[] {
           .filter((path) => !paths.includes(path as PolicyPath))
       : [];
   });
-  return unknown.slice(0, limits.policyWarningsMax).map((path) => {
+  return unknown.slice(0, policyWarningsMax).map((path) => {
     const meant = findNearestWord(path, path.includes(".") ? paths : groups);
     return (
       `${printable(path)} is not known to this node, and enforces ` +
@@ -176,13 +181,11 @@ function isExact(value: unknown): boolean {
 
 /** Reads a policy that a client gives, as JSON text that was parsed once; null clears. Throws invalid_request. */
 export function parsePolicy(text: string, level: PolicyLevel): PolicyDocument | undefined {
-  if (utf8Length(text) > limits.policyBytesMax)
-    throw invalid(`policy must be at most ${limits.policyBytesMax} bytes of JSON`);
+  if (utf8Length(text) > policyBytesMax) throw invalid(`policy must be at most ${policyBytesMax} bytes of JSON`);
   const document: unknown = JSON.parse(text);
   if (document === null) return undefined;
   if (!isObject(document)) throw invalid("policy must be an object, or null to clear it");
-  if (computeDepth(document) > limits.policyDepthMax)
-    throw invalid(`policy is nested deeper than ${limits.policyDepthMax} levels`);
+  if (computeDepth(document) > policyDepthMax) throw invalid(`policy is nested deeper than ${policyDepthMax} levels`);
   if (!isExact(document)) throw invalid("policy holds a number beyond 2^53, which would not come back as it was given");
   readPolicy(document, level);
   return document;

@@ -5,13 +5,16 @@
  */
 import { utf8Length } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { isObject, parseJson, type Json } from "./docs-json.ts";
+
+export const contentBytesMax = 1024 * 1024;
+/** Contents in one answer of recall or of the transcript, all together; more must be asked for in smaller parts. */
+const contentsBytesMax = 32 * 1024 * 1024;
 
 /** Reads a content, and gives its text as it is stored. Refuses one that is too large, not JSON or nested too deep. */
 export function readContent(field: string, text: string): { readonly value: Json; readonly text: string } {
-  if (text.length > limits.contentBytesMax || utf8Length(text) > limits.contentBytesMax) {
-    throw invalid(`${field} must be at most ${limits.contentBytesMax} bytes of JSON`);
+  if (text.length > contentBytesMax || utf8Length(text) > contentBytesMax) {
+    throw invalid(`${field} must be at most ${contentBytesMax} bytes of JSON`);
   }
   return parseJson(field, text);
 }
@@ -21,10 +24,10 @@ export function readContent(field: string, text: string): { readonly value: Json
  */
 export function checkAnswerBytes(field: string, contents: readonly { readonly bytes: number }[]): void {
   const bytes = contents.reduce((sum, content) => sum + content.bytes, 0);
-  if (bytes <= limits.contentsBytesMax) return;
+  if (bytes <= contentsBytesMax) return;
   throw invalid(
     `${field} must be lower: these ${contents.length} contents are ${bytes} bytes, and one answer holds at ` +
-      `most ${limits.contentsBytesMax}`,
+      `most ${contentsBytesMax}`,
   );
 }
 

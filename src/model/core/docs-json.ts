@@ -6,7 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { isWellFormed } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 
 /** A number that a double would not give back as it was written: `1.0`, or one of more than 53 bits. */
 export interface RawNumber {

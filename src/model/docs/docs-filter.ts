@@ -4,12 +4,16 @@
  * The meaning is MongoDB's: a condition on a path holds when any value that the path reaches fulfils it, elements of
  * arrays included; `$ne`, `$nin` and `$not` are the negation of the whole condition, so they hold where nothing is
  * reached. `$not` may also stand where `$and` and `$or` may, over a whole filter. Always true: a tree is within every
- * bound of base/limits/limits, so whoever compiles it needs none. Must not know: SQL, tables.
+ * bound of base/limits, so whoever compiles it needs none. Must not know: SQL, tables.
  */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { isNumber, isObject, parseJson, type Json, type JsonObject } from "../core/docs-json.ts";
 import { parsePath, type DocPath } from "./docs-path.ts";
+
+const filterDepthMax = 32;
+const filterNodesMax = 2000;
+const filterInMax = 1000;
 
 export type Comparison = ">" | ">=" | "<" | "<=";
 
@@ -31,7 +35,7 @@ const filterOperators = ["$and", "$or", "$not"].join(", ");
 /** Reads a filter. Every refusal names the place, beginning with `name`. */
 export function parseFilter(name: string, text: string): Filter {
   // Each $and or $or is two levels of JSON; the operands may be as deep as values may.
-  const { value } = parseJson(name, text, 2 * limits.filterDepthMax + limits.jsonDepthMax);
+  const { value } = parseJson(name, text, 2 * filterDepthMax + limits.jsonDepthMax);
   return new FilterReader(name).filter(name, value, 0);
 }
 
@@ -158,14 +162,13 @@ class FilterReader {
 
   #operands(at: string, value: Json): readonly Json[] {
     if (!Array.isArray(value)) throw invalid(`${at} must be an array`);
-    if (value.length > limits.filterInMax)
-      throw invalid(`${at} must have at most ${limits.filterInMax} values, not ${value.length}`);
+    if (value.length > filterInMax) throw invalid(`${at} must have at most ${filterInMax} values, not ${value.length}`);
     return value;
   }
 
   #deeper(depth: number): number {
-    if (depth >= limits.filterDepthMax)
-      throw invalid(`${this.#name} nests $and, $or and $not more than ${limits.filterDepthMax} deep`);
+    if (depth >= filterDepthMax)
+      throw invalid(`${this.#name} nests $and, $or and $not more than ${filterDepthMax} deep`);
     this.#count(1);
     return depth + 1;
   }
@@ -173,10 +176,10 @@ class FilterReader {
   /** Paths count by their length, because so does what they compile to. */
   #count(nodes: number): void {
     this.#nodes += nodes;
-    if (this.#nodes > limits.filterNodesMax) {
+    if (this.#nodes > filterNodesMax) {
       throw invalid(
         `${this.#name} is too large: its operators and the field names in its paths may ` +
-          `be ${limits.filterNodesMax} together`,
+          `be ${filterNodesMax} together`,
       );
     }
   }

@@ -7,13 +7,15 @@
  * document of its collection, as model/docs/docs-reach says; the candidates of a filter include every document that
  * matches.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { Filter } from "./docs-filter.ts";
 import { jsonText, storedJson, type Json } from "../core/docs-json.ts";
 import { idField, parsePath, type DocPath } from "./docs-path.ts";
 import { equalsSql, classifyOperand, kindSql, kinds, type Bindings } from "./docs-query.ts";
 import { reachedText, reachedType } from "./docs-reach.ts";
 import type { Tx, View } from "../core/transaction.ts";
+
+/** Branches of one `$or` that indexes may serve together; SQLite ends a compound SELECT at 500. */
+const filterUnionMax = 100;
 
 /** The registry; the tables that it names are made when they are first needed. */
 export const docsSchema = `
@@ -182,7 +184,7 @@ function uniteCandidates(
   collection: Collection,
   bindings: Bindings,
 ): Candidates | undefined {
-  if (filters.length > limits.filterUnionMax) return undefined;
+  if (filters.length > filterUnionMax) return undefined;
   const found = filters.map((inner) => findCandidates(inner, collection, bindings));
   if (found.length === 0 || !found.every((one) => one !== undefined)) return undefined;
   return {

@@ -6,7 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { isWellFormed } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 
 export interface DocPath {
   readonly text: string;

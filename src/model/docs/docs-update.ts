@@ -6,7 +6,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import {
   checkJson,
   getField,
@@ -24,6 +24,9 @@ import {
   type RawNumber,
 } from "../core/docs-json.ts";
 import { parseArrayIndex, idField, parsePath, type DocPath } from "./docs-path.ts";
+
+/** How far past an array's end `$set` may write; what lies between is filled with null. */
+const docArrayPadMax = 1000;
 
 interface Change {
   /** Where it stands in the update, for messages. */
@@ -104,8 +107,8 @@ function put(change: Change, place: Place, value: Json): void {
     return;
   }
   const { array, index } = place;
-  if (index - array.length > limits.docArrayPadMax) {
-    throw invalid(`${change.at} lies more than ${limits.docArrayPadMax} past the end of its array`);
+  if (index - array.length > docArrayPadMax) {
+    throw invalid(`${change.at} lies more than ${docArrayPadMax} past the end of its array`);
   }
   while (array.length < index) array.push(null);
   array[index] = value;

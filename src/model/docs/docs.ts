@@ -9,7 +9,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { utf8Length } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import type { SqlValue } from "../../sqlite/connection/connection.ts";
 import { parseFilter, type Filter } from "./docs-filter.ts";
@@ -31,6 +31,18 @@ import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export { docsSchema } from "./docs-index.ts";
+
+export const docsDefault = 100;
+const docsMax = 1000;
+const docSkipMax = 1_000_000;
+export const docBytesMax = 1024 * 1024;
+const sortKeysMax = 16;
+export const docIndexesMax = 32;
+const docIdBytesMax = 512;
+/** One find's documents together; a page beyond it is refused, so that one answer never fills the heap. */
+export const docsResultBytesMax = 32 * 1024 * 1024;
+/** Documents that one `multi` update or delete may touch: it holds the database's writer while it runs. */
+const docsMultiMax = 200_000;
 
 /** One key of a sort: ascending 1, descending -1. */
 export interface SortKey {
@@ -94,12 +106,11 @@ function newDoc(tx: Tx, name: string, input: string): NewDoc {
     return { id, text: checkSize(name, withId), value };
   }
   if (typeof given !== "string") throw invalid(`${name}.${idField} must be a string`);
-  return { id: checkText(`${name}.${idField}`, given, limits.docIdBytesMax), text: checkSize(name, text), value };
+  return { id: checkText(`${name}.${idField}`, given, docIdBytesMax), text: checkSize(name, text), value };
 }
 
 function checkSize(name: string, text: string): string {
-  if (utf8Length(text) > limits.docBytesMax)
-    throw invalid(`${name} must be at most ${limits.docBytesMax} bytes of JSON`);
+  if (utf8Length(text) > docBytesMax) throw invalid(`${name} must be at most ${docBytesMax} bytes of JSON`);
   return text;
 }
 
@@ -150,22 +161,15 @@ export function findDocs(
   checkCollectionName("collection", input.collection);
   const filter = parseFilter("filter", input.filter ?? "{}");
   const sort = checkSort(input.sort ?? []);
-  const limit = input.limit ?? limits.docsDefault;
+  const limit = input.limit ?? docsDefault;
   const skip = input.skip ?? 0;
   if (!Number.isInteger(limit) || limit < 1)
-    throw invalid(`limit must be a whole number from 1; at most ${limits.docsMax} documents are given`);
-  if (!Number.isInteger(skip) || skip < 0 || skip > limits.docSkipMax)
-    throw invalid(`skip must be an integer from 0 to ${limits.docSkipMax}`);
+    throw invalid(`limit must be a whole number from 1; at most ${docsMax} documents are given`);
+  if (!Number.isInteger(skip) || skip < 0 || skip > docSkipMax)
+    throw invalid(`skip must be an integer from 0 to ${docSkipMax}`);
   const collection = findCollection(view, input.collection);
   if (!collection) return { docs: [] };
-  const query = selectDocs(
-    collection,
-    sort.length > 0 ? "d.n" : "d.doc",
-    filter,
-    sort,
-    Math.min(limit, limits.docsMax),
-    skip,
-  );
+  const query = selectDocs(collection, sort.length > 0 ? "d.n" : "d.doc", filter, sort, Math.min(limit, docsMax), skip);
   return { docs: collect(view, collection, query, sort.length > 0) };
 }
 
@@ -176,9 +180,9 @@ function collect(view: View, collection: Collection, query: Query, sorted: boole
   for (const found of prepareRows(view, query).iterate(query.values) as Iterable<string | number>) {
     const doc = sorted ? docAt(view, collection, found as number) : (found as string);
     bytes += utf8Length(doc);
-    if (bytes > limits.docsResultBytesMax)
+    if (bytes > docsResultBytesMax)
       throw invalid(
-        `the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask for fewer with limit`,
+        `the documents found are larger than ${docsResultBytesMax} bytes together; ask for fewer with limit`,
       );
     docs.push(doc);
   }
@@ -192,7 +196,7 @@ function prepareRows(view: View, query: Query) {
 }
 
 function checkSort(sort: readonly SortKey[]): readonly SortKey[] {
-  if (sort.length > limits.sortKeysMax) throw invalid(`sort must have at most ${limits.sortKeysMax} keys`);
+  if (sort.length > sortKeysMax) throw invalid(`sort must have at most ${sortKeysMax} keys`);
   for (const { path, direction } of sort) {
     parsePath("a field name in sort", path);
     if (direction !== 1 && direction !== -1) throw invalid(`sort.${path} must be 1 (ascending) or -1 (descending)`);
@@ -202,11 +206,11 @@ function checkSort(sort: readonly SortKey[]): readonly SortKey[] {
 
 /** The row numbers of what matches: the first one, or (`multi`) all. */
 function matchingRows(tx: Tx, collection: Collection, filter: Filter, multi: boolean): readonly number[] {
-  const query = selectDocs(collection, "d.n", filter, [], multi ? limits.docsMultiMax + 1 : 1, 0);
+  const query = selectDocs(collection, "d.n", filter, [], multi ? docsMultiMax + 1 : 1, 0);
   const rows = prepareRows(tx, query).all(query.values) as number[];
-  if (rows.length > limits.docsMultiMax)
+  if (rows.length > docsMultiMax)
     throw invalid(
-      `filter matches more than ${limits.docsMultiMax} documents, the most that one command may change; narrow it`,
+      `filter matches more than ${docsMultiMax} documents, the most that one command may change; narrow it`,
     );
   return rows;
 }
@@ -271,8 +275,8 @@ export function createDocIndex(
   const collection = openCollection(tx, input.collection);
   if (path.text === idField || collection.indexes.some((index) => index.path.text === path.text))
     return { indexed: path.text };
-  if (collection.indexes.length >= limits.docIndexesMax)
-    throw invalid(`the collection already has ${limits.docIndexesMax} indexes, the most allowed`);
+  if (collection.indexes.length >= docIndexesMax)
+    throw invalid(`the collection already has ${docIndexesMax} indexes, the most allowed`);
   createIndex(tx, collection, path);
   return { indexed: path.text };
 }

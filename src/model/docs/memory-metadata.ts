@@ -7,12 +7,14 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { utf8Length } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
 import { parseFilter } from "./docs-filter.ts";
 import { isObject, parseJson } from "../core/docs-json.ts";
 import { Bindings, filterSql, prepareQueries } from "./docs-query.ts";
 import type { Tx, View } from "../core/transaction.ts";
+
+/** A filter reads the metadata of every memory that it is asked about. */
+export const metadataBytesMax = 16 * 1024;
 
 const table = "__service_memory_metadata";
 
@@ -33,8 +35,8 @@ export function strayMetadata(connection: Connection): string | undefined {
 
 /** Reads metadata, and gives its text as it is stored. The rules are those of a document, but for the size. */
 export function readMetadata(field: string, text: string): string {
-  if (text.length > limits.metadataBytesMax || utf8Length(text) > limits.metadataBytesMax) {
-    throw invalid(`${field} must be at most ${limits.metadataBytesMax} bytes of JSON`);
+  if (text.length > metadataBytesMax || utf8Length(text) > metadataBytesMax) {
+    throw invalid(`${field} must be at most ${metadataBytesMax} bytes of JSON`);
   }
   const { value, text: stored } = parseJson(field, text);
   if (!isObject(value)) throw invalid(`${field} must be an object`);

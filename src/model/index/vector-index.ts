@@ -8,7 +8,6 @@
  * Must not know: SQL, collections, what an owner is.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
 import {
   Admission,
   firstAsk,
@@ -23,6 +22,9 @@ import { VectorPool, type AnnIndex, type IndexBuilder, type Holder } from "./vec
 
 export type { IndexBuilder } from "./vector-pool.ts";
 export { VectorPool } from "./vector-pool.ts";
+
+/** Vectors are read from SQL in chunks of this size: to fill a matrix, or to search what has no room in memory. */
+const vectorStreamBytes = 4 * 1024 * 1024;
 
 export interface Nearest {
   readonly hits: readonly Hit[];
@@ -70,7 +72,7 @@ export function decodeStoredVector(row: VectorRow, dimension: number): Float32Ar
 
 /** How many rows to read from SQL at once. */
 function chunkRows(dimension: number): number {
-  return Math.max(1, Math.floor(limits.vectorStreamBytes / (dimension * Float32Array.BYTES_PER_ELEMENT)));
+  return Math.max(1, Math.floor(vectorStreamBytes / (dimension * Float32Array.BYTES_PER_ELEMENT)));
 }
 
 /** Reads the rows of the space in the order of owners, a bounded chunk at a time. */

@@ -5,8 +5,10 @@
  * the matrix. Must not know: where the vectors come from, budgets, indexes.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { cosine, kernelMargin, rankRows, type Ranking } from "./vector-kernel.ts";
+
+/** Owners put to a search's filter at once; well under the number of parameters a statement may have. */
+export const vectorFilterOwnersMax = 1000;
 
 /** One vector found: the caller's own number for it, and the cosine. */
 export interface Hit {
@@ -14,7 +16,7 @@ export interface Hit {
   readonly similarity: number;
 }
 
-/** Says which of these owners may be in the answer. Asked for at most `limits.vectorFilterOwnersMax` at a time. */
+/** Says which of these owners may be in the answer. Asked for at most `vectorFilterOwnersMax` at a time. */
 export type OwnerFilter = (owners: readonly number[]) => ReadonlySet<number>;
 
 export interface Search {
@@ -191,10 +193,10 @@ export class VectorMatrix {
     let at = 0;
     // Most filters admit nearly everybody: ask about as many as are wanted, and about more only when those were
     // refused.
-    let asked = Math.min(search.want, limits.vectorFilterOwnersMax);
+    let asked = Math.min(search.want, vectorFilterOwnersMax);
     while (at < rows.length && scores[at]! >= cut) {
       const end = Math.min(rows.length, at + asked);
-      asked = Math.min(asked * 2, limits.vectorFilterOwnersMax);
+      asked = Math.min(asked * 2, vectorFilterOwnersMax);
       const owners: number[] = [];
       for (let rank = at; rank < end && scores[rank]! >= cut; rank++) owners.push(this.#owners[rows[rank]!]!);
       admission.ask(owners);

@@ -5,8 +5,11 @@
  * know: matrices, rows, databases.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Ranking } from "./vector-kernel.ts";
+
+/** All in-memory matrices of one engine thread together; the least recently used go first. */
+const vectorCacheBytesMax = 2048 * 1024 * 1024;
 
 /** A built approximate index over the rows of one matrix; its labels are positions in that matrix. */
 export interface AnnIndex {
@@ -52,7 +55,7 @@ export class VectorPool {
   #build: Promise<void> | undefined;
 
   constructor(options: VectorPoolOptions = {}) {
-    this.bytesMax = options.bytesMax ?? limits.vectorCacheBytesMax;
+    this.bytesMax = options.bytesMax ?? vectorCacheBytesMax;
     this.exactVectorsMax = options.exactVectorsMax ?? limits.exactVectorsMax;
     this.buildIndex = options.buildIndex;
   }

@@ -5,7 +5,7 @@
  * group, in the order of the commands; deleted words leave the index's pages (`secure-delete`), for which the table
  * must keep its own text (a contentless one ignores that option). Must not know: fusion, vectors.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { textLeaves } from "../core/content.ts";
 import {
   anyTerm,
@@ -21,6 +21,9 @@ import { computePassageCovers, computeWholeCover } from "../text/passages.ts";
 import { admitted, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
+
+/** In databases of at most so many memories a recall also ranks by words that begin like the question's. */
+export const widenedMemoriesMax = 5_000;
 
 /** The table. */
 export const keywordSchema = `
@@ -113,7 +116,7 @@ interface Asked {
 function weighQuestion(view: View, query: string): Asked {
   const { memories } = view.connection.get<{ memories: number }>("SELECT count(*) AS memories FROM __service_memory")!;
   const postings = findPostings(view, "__service_memory_text", memories, query);
-  const isWide = memories <= limits.widenedMemoriesMax;
+  const isWide = memories <= widenedMemoriesMax;
   return { postings, match: anyTerm(postings, isWide), isWide };
 }
 

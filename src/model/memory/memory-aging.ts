@@ -5,7 +5,7 @@
  * superseded memories stay. One turn looks at a bounded number of rows and says where the next one goes on, so that no
  * sweep holds a database for long. Must not know: where the bounds come from, when a sweep runs.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { removeMemories } from "./memory-removal.ts";
 import type { MemoryRetention } from "../core/retention.ts";
 import type { Tx, View } from "../core/transaction.ts";

@@ -6,13 +6,23 @@
  * on this: rows are numbered in the order of their times, and a number comes back only when it was the highest.
  */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { checkFilters, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
+
+export const memoriesListDefault = 50;
+export const memoriesListMax = 1000;
+/**
+ * Memories on one page of a list, all together, unless a single one has more: common gRPC clients take 4 MiB, and
+ * JSON grows in the binary form.
+ */
+const memoriesListBytesMax = 2 * 1024 * 1024;
+/** Memories that one page looks at to find those that meet its conditions, about 20 ms; the next page goes on. */
+export const memoriesLooksMax = 5_000;
 
 /** What a memory must meet to be listed or forgotten. */
 interface ListConditions extends Filters {
@@ -41,7 +51,7 @@ export function checkList(input: ListInput): void {
   if (order !== undefined && order !== "asc" && order !== "desc")
     throw invalid("order must be desc, newest first, or asc, oldest first");
   if (limit !== undefined && (!Number.isInteger(limit) || limit < 1))
-    throw invalid(`limit must be a whole number from 1; at most ${limits.memoriesListMax} memories are on a page`);
+    throw invalid(`limit must be a whole number from 1; at most ${memoriesListMax} memories are on a page`);
   if (cursor !== undefined) decodeCursor(cursor, input.order === "asc");
 }
 
@@ -71,12 +81,7 @@ function checkTime(field: string, timeMs: number | undefined): void {
  * more.
  */
 export function listMemories(view: View, input: ListInput): { memories: MemoryRecord[]; nextCursor?: string } {
-  const { seen, nextCursor } = readPage(
-    view,
-    input,
-    input.limit ?? limits.memoriesListDefault,
-    limits.memoriesListBytesMax,
-  );
+  const { seen, nextCursor } = readPage(view, input, input.limit ?? memoriesListDefault, memoriesListBytesMax);
   const memories = loadMemories(
     view,
     seen.map(({ row }) => row),
@@ -89,7 +94,7 @@ export function listMemories(view: View, input: ListInput): { memories: MemoryRe
  * superseded stays superseded.
  */
 export function deleteMemories(tx: Tx, input: ListInput): { ids: string[]; nextCursor?: string } {
-  const { seen, nextCursor } = readPage(tx, input, input.limit ?? limits.memoriesListMax, Infinity);
+  const { seen, nextCursor } = readPage(tx, input, input.limit ?? memoriesListMax, Infinity);
   removeMemories(
     tx,
     seen.map(({ row }) => row),
@@ -198,7 +203,7 @@ interface Page {
 /** A page of at most `limit` memories, and of `bytesMax` unless a single one has more. */
 function readPage(view: View, input: ListInput, limit: number, bytesMax: number): Page {
   const rising = input.order === "asc";
-  const want = Math.min(limit, limits.memoriesListMax);
+  const want = Math.min(limit, memoriesListMax);
   const { topicKey } = input;
   const narrowed = buildConditions(view, input);
   const conditions =
@@ -227,13 +232,13 @@ function look(
   let range = computeRange(view, input, rising);
   for (let looks = 0; ;) {
     // More with each step, so that a listing without conditions reads no more than it gives.
-    const ask = Math.min(limits.memoriesLooksMax - looks, Math.max(most, 3 * looks));
+    const ask = Math.min(memoriesLooksMax - looks, Math.max(most, 3 * looks));
     const rows = rowsIn(view, input, range, rising, ask);
     seen.push(...seenAmong(view, conditions, rows, most - seen.length));
     looks += rows.length;
     const last = rows.at(-1);
     if (last === undefined || rows.length < ask) return { seen, lookedAt: undefined };
-    if (seen.length >= most || looks >= limits.memoriesLooksMax) {
+    if (seen.length >= most || looks >= memoriesLooksMax) {
       const { id } = view.connection.get<{ id: string }>("SELECT id FROM __service_memory WHERE row = ?", last)!;
       return { seen, lookedAt: { row: last, id } };
     }

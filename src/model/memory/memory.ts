@@ -7,7 +7,7 @@
  * ranks.
  */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { fingerprint } from "./fingerprint.ts";
@@ -22,6 +22,11 @@ import type { Tx, View } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
 export type { MemoryRecord } from "./memory-record.ts";
+
+export const summaryBytesMax = 8 * 1024;
+export const keywordsBytesMax = 8 * 1024;
+/** How long a task lives when nobody says (spec: Limits). */
+const taskTtlSecsDefault = 86_400;
 
 /** A memory as it comes in (spec: MemoryInput). */
 export interface MemoryInput {
@@ -74,14 +79,14 @@ export function checkMemoryCount(count: number): void {
 export function checkMemory(name: string, memory: MemoryInput): void {
   const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
   if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
-  checkText(`${name}.summary`, summary, limits.summaryBytesMax);
+  checkText(`${name}.summary`, summary, summaryBytesMax);
   if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
   readContent(`${name}.content`, memory.content);
   if (topicKey !== undefined) {
     if (!supersedes(type)) throw invalid(`${name}.topic_key is allowed on fact and instruction only`);
     checkText(`${name}.topic_key`, topicKey, limits.topicKeyBytesMax);
   }
-  if (keywords !== undefined && keywords !== "") checkText(`${name}.keywords`, keywords, limits.keywordsBytesMax);
+  if (keywords !== undefined && keywords !== "") checkText(`${name}.keywords`, keywords, keywordsBytesMax);
   if (embedding !== undefined) checkEmbedding(`${name}.embedding`, embedding);
   if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
@@ -149,7 +154,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
 
 function computeExpiry(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
   if (memory.type !== "task") return null;
-  return tx.nowMs + Math.min(memory.ttlSecs ?? limits.taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
+  return tx.nowMs + Math.min(memory.ttlSecs ?? taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
 }
 
 /**

@@ -2,7 +2,7 @@
  * Which memories a recall may offer: what every channel asks in its own SQL, so that filters never starve an answer.
  */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";
 import { checkFilter, metadataCondition } from "../docs/memory-metadata.ts";

@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { getSqliteCode, type SqlGuard } from "../../sqlite/guard.ts";
 import { isFatal } from "../../sqlite/group.ts";
@@ -16,6 +16,11 @@ import { analyseUserSql } from "../../sqlite/sql-rules.ts";
 import { listParameters } from "../../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../../sqlite/sql-weight.ts";
 import { bindParams, encodeJsonValue, parseParams } from "./sql-values.ts";
+
+export const sqlRowsMax = 10_000;
+export const sqlResultBytesMax = 16 * 1024 * 1024;
+/** SQLite's message in an answer, in characters: it may quote the statement. */
+const sqlMessageCharsMax = 300;
 
 interface SqlStatement {
   readonly text: string;
@@ -78,14 +83,14 @@ function newRun(connection: Connection, guard: SqlGuard, ticket: number, batch: 
     guard,
     ticket,
     batch,
-    bytesLeft: limits.sqlResultBytesMax,
+    bytesLeft: sqlResultBytesMax,
     valuesLeft: batch.valuesMax ?? Infinity,
     lastInsertRowid: 0,
   };
 }
 
 function tooLarge(): ServiceError {
-  return invalid(`the batch's results are larger than ${limits.sqlResultBytesMax} bytes`);
+  return invalid(`the batch's results are larger than ${sqlResultBytesMax} bytes`);
 }
 
 /**
@@ -98,8 +103,7 @@ function readRows(run: Run, columns: number): string {
     const row = run.guard.nextRow(columns, run.bytesLeft + columns * valueWordBytes);
     if (row === undefined) return `[${rows.join(",")}]`;
     if (row === "too-large") throw tooLarge();
-    if (rows.length === limits.sqlRowsMax)
-      throw invalid(`the result has more than ${limits.sqlRowsMax} rows; add a LIMIT`);
+    if (rows.length === sqlRowsMax) throw invalid(`the result has more than ${sqlRowsMax} rows; add a LIMIT`);
     const text = `[${row.map(encodeJsonValue).join(",")}]`;
     run.bytesLeft -= Buffer.byteLength(text) + 1;
     if (run.bytesLeft < 0) throw tooLarge();
@@ -175,7 +179,7 @@ function refusalFor({ connection, guard }: Run, error: unknown, index: number): 
   if (isFatal(error)) return error;
   // RangeError and TypeError are better-sqlite3's own refusals of a text or a parameter.
   if (code === undefined && !(error instanceof RangeError || error instanceof TypeError)) return error;
-  return invalid(`${position}: ${(error as Error).message.slice(0, limits.sqlMessageCharsMax)}`);
+  return invalid(`${position}: ${(error as Error).message.slice(0, sqlMessageCharsMax)}`);
 }
 
 function failed(run: Run, refusal: ServiceError): SqlStatementResult {

@@ -7,9 +7,11 @@
  * size, .934 and .823 with the best few and rarity counted in passages; and of the questions put to a foreign
  * conversation the gate drops 83 % instead of 69 %. Must not know: filters, fusion.
  */
-import { limits } from "../../base/limits/limits.ts";
 import { holds, rarity, totalWeight, type Posting } from "./coverage.ts";
 import type { View } from "../core/transaction.ts";
+
+/** Texts of memories in which one recall looks how closely the words of the query stand together: about 20 ms. */
+const passageBytesMax = 1024 * 1024;
 
 /** Characters of a passage: about a sentence, and about a paragraph. */
 const sentenceChars = 75;
@@ -60,7 +62,7 @@ interface Marked {
 }
 
 /**
- * The passages of those of the rows whose body is longer than a passage, in their order until `limits.passageBytesMax`
+ * The passages of those of the rows whose body is longer than a passage, in their order until `passageBytesMax`
  * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole. `match` is
  * the FTS5 query whose words are looked for.
  */
@@ -77,7 +79,7 @@ export function computePassageCovers(
     JSON.stringify(rows),
   );
   let bytesRead = 0;
-  const read = long.filter(({ bytes }) => (bytesRead += bytes) <= limits.passageBytesMax).map(({ row }) => row);
+  const read = long.filter(({ bytes }) => (bytesRead += bytes) <= passageBytesMax).map(({ row }) => row);
   const isRead = new Set(read);
   const unread = new Set(long.map(({ row }) => row).filter((row) => !isRead.has(row)));
   if (read.length === 0) return { covers: new Map(), unread };

@@ -6,13 +6,16 @@
  * and removed at the end of the commit group, in the order of the commands, and deleted words leave the index's pages
  * (`secure-delete`). Must not know: vectors, memories.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { textLeaves } from "../core/content.ts";
 import { anyTerm, computeCoverage, hitCoverage, findPostings, totalWeight, type Posting } from "./coverage.ts";
 import type { Json } from "../core/docs-json.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { indexedText, originText, tokenizer } from "./words.ts";
+
+/** Turns whose neighbours a search by words looks at, unless more are asked for: about 5 ms. */
+const turnSeedsMax = 500;
 
 const table = "__service_turn_text";
 
@@ -90,7 +93,7 @@ export function searchTurnText(view: View, { query, sessionId, want, coverageMin
   const { turns } = view.connection.get<{ turns: number }>("SELECT count(*) AS turns FROM __service_turn")!;
   const everywhere = findPostings(view, table, turns, query);
   const postings = sessionId === undefined ? everywhere : within(view, everywhere, sessionId);
-  const seeds = pickSeeds(postings, Math.max(limits.turnSeedsMax, want));
+  const seeds = pickSeeds(postings, Math.max(turnSeedsMax, want));
   if (seeds.length === 0) return [];
   const ranked = rank(view, postings, seeds);
   const gate = coverageMin ?? turnGateCoverage;

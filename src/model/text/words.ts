@@ -4,7 +4,10 @@
  * Always true: `foldText` is applied to both sides before FTS5's own tokenizer sees them, so that only what both have
  * in common can match; stop words are dropped from questions only, so that the index can be asked for any word.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
+
+/** Distinct query terms after stop words; further ones are ignored, as they no longer move a ranking. */
+export const recallTermsMax = 64;
 
 /**
  * How FTS5 cuts what is left. Marks count as letters (`categories`), or every vowel sign of Hindi would cut a word in
@@ -110,14 +113,14 @@ const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
  * The distinct words of a question in their order, stop words left out unless nothing else remains, at most
- * `limits.recallTermsMax`. Cut as the index cuts; where FTS5's older tables of characters cut a word further, it
+ * `recallTermsMax`. Cut as the index cuts; where FTS5's older tables of characters cut a word further, it
  * becomes a phrase of its parts.
  */
 export function queryTerms(query: string): readonly Term[] {
   const telling = distinctWords(query.normalize("NFKC").replace(questionWords, " ")).filter(
     (word) => !stopWords.has(word),
   );
-  return (telling.length > 0 ? telling : distinctWords(query)).slice(0, limits.recallTermsMax).map(buildTerm);
+  return (telling.length > 0 ? telling : distinctWords(query)).slice(0, recallTermsMax).map(buildTerm);
 }
 
 function distinctWords(text: string): readonly string[] {

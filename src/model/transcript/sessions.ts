@@ -1,11 +1,13 @@
 /** Sessions: which there are, and how one ends. */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkSessionId } from "../../format/core/names.ts";
 import { removeMemories } from "../memory/memory-removal.ts";
 import { removeSession } from "../core/session-row.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { removeTurns } from "./transcript.ts";
+
+const sessionsMax = 1000;
 
 /** A session; times are Unix milliseconds. */
 export interface SessionRecord {
@@ -18,11 +20,11 @@ export interface SessionRecord {
 export function listSessions(view: View, input: { readonly limit?: number }): { sessions: SessionRecord[] } {
   const limit = input.limit ?? limits.sessionsDefault;
   if (!Number.isInteger(limit) || limit < 1)
-    throw invalid(`limit must be a whole number from 1; at most ${limits.sessionsMax} sessions are given`);
+    throw invalid(`limit must be a whole number from 1; at most ${sessionsMax} sessions are given`);
   const sessions = view.connection.all<SessionRecord>(
     "SELECT id, created_at AS createdAt, last_active_at AS lastActiveAt FROM __service_session ORDER BY " +
       "last_active_at DESC, id DESC LIMIT ?",
-    Math.min(limit, limits.sessionsMax),
+    Math.min(limit, sessionsMax),
   );
   return { sessions };
 }

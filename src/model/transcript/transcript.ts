@@ -5,7 +5,7 @@
  * even after a transcript was dropped, unless it was erased; a turn never changes. Must not know: memories.
  */
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
@@ -13,6 +13,9 @@ import type { Tx, View } from "../core/transaction.ts";
 import { indexTurn, unindexTurns } from "../text/turn-text.ts";
 import { embed, embeddedSpace, isForeign, unembedTurns, type Embedded, type Maker } from "../memory/memory-vectors.ts";
 import { checkEmbedding, nearest, type VectorSpace } from "../vectors/vectors.ts";
+
+const turnsMax = 1000;
+const turnSearchMax = 1000;
 
 /** A turn (spec: Turn). */
 export interface TurnRecord {
@@ -130,7 +133,7 @@ export function lastTurns(
   input: { readonly sessionId: string; readonly last?: number },
 ): { turns: TurnRecord[] } {
   checkSessionId(input.sessionId);
-  const last = checkCount("last", input.last ?? limits.turnsDefault, limits.turnsMax);
+  const last = checkCount("last", input.last ?? limits.turnsDefault, turnsMax);
   const newestFirst = view.connection.all<{ row: number; bytes: number }>(
     "SELECT row, octet_length(content) AS bytes FROM __service_turn WHERE session_id = ? ORDER BY seq DESC LIMIT ?",
     input.sessionId,
@@ -149,7 +152,7 @@ export function searchTurns(
 ): { turns: TurnRecord[] } {
   if (input.sessionId !== undefined) checkSessionId(input.sessionId);
   checkEmbedding("vector", input.vector);
-  const k = checkCount("k", input.k ?? limits.turnSearchDefault, limits.turnSearchMax);
+  const k = checkCount("k", input.k ?? limits.turnSearchDefault, turnSearchMax);
   const space = turnSpace(view);
   if (space && space.dimension !== input.vector.length) {
     throw invalid(

@@ -8,7 +8,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
@@ -16,6 +16,14 @@ import type { Tx, View } from "../core/transaction.ts";
 import { buildCondition, details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
 import { decodeStoredVector } from "../index/vector-index.ts";
 import { checkEmbedding, deleteVector, findSpace, openSpace, putVector, type VectorSpace } from "./vectors.ts";
+
+const vectorIdBytesMax = 256;
+const vectorListDefault = 100;
+const vectorListMax = 1_000;
+/** Of ids and metadata on a page, unless a single vector has more. */
+const vectorListBytesMax = 2 * 1024 * 1024;
+/** Vectors that one deletion by a filter looks at. */
+const vectorDeleteLooksMax = 20_000;
 
 /** A vector as it comes in. `metadata` is the JSON text of an object. */
 export interface VectorInput {
@@ -86,7 +94,7 @@ export function upsertVector(
 }
 
 function upsertOne(tx: Tx, collection: string, { id, embedding, metadata: given }: VectorInput, place: string): void {
-  checkText(`${place}id`, id, limits.vectorIdBytesMax);
+  checkText(`${place}id`, id, vectorIdBytesMax);
   checkEmbedding(`${place}embedding`, embedding);
   const metadata = given === undefined ? undefined : readMetadata(`${place}metadata`, given);
   const space = openCollection(tx, collection, embedding.length);
@@ -118,7 +126,7 @@ export function getVector(
   view: View,
   input: { readonly collection: string; readonly id: string },
 ): (VectorItem & { readonly embedding: Float32Array }) | undefined {
-  checkText("id", input.id, limits.vectorIdBytesMax);
+  checkText("id", input.id, vectorIdBytesMax);
   const space = findCollection(view, input.collection);
   const owner = space && findOwner(view, space, input.id);
   if (!space || owner === undefined) return undefined;
@@ -155,13 +163,13 @@ export function listVectors(
   view: View,
   input: { readonly collection: string; readonly limit?: number; readonly cursor?: string },
 ): { readonly vectors: readonly VectorItem[]; readonly nextCursor?: string } {
-  const limit = input.limit ?? limits.vectorListDefault;
+  const limit = input.limit ?? vectorListDefault;
   if (!Number.isInteger(limit) || limit < 1)
-    throw invalid(`limit must be a whole number from 1; at most ${limits.vectorListMax} vectors are on a page`);
+    throw invalid(`limit must be a whole number from 1; at most ${vectorListMax} vectors are on a page`);
   const after = input.cursor === undefined ? "" : decodeCursor(input.cursor);
   const space = findCollection(view, input.collection);
   if (!space) return { vectors: [] };
-  const page = Math.min(limit, limits.vectorListMax);
+  const page = Math.min(limit, vectorListMax);
   const { join, metadata } = details(view);
   const rows = view.connection.all<{ id: string; metadata: string | null }>(
     `SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.space = ? AND ` +
@@ -172,8 +180,7 @@ export function listVectors(
   );
   let bytes = 0;
   const beyond = rows.findIndex(
-    (row, at) =>
-      at === page || ((bytes += (row.metadata?.length ?? 0) + row.id.length) > limits.vectorListBytesMax && at > 0),
+    (row, at) => at === page || ((bytes += (row.metadata?.length ?? 0) + row.id.length) > vectorListBytesMax && at > 0),
   );
   const shown = beyond < 0 ? rows : rows.slice(0, beyond);
   const vectors = shown.map((row) => ({ id: row.id, ...(row.metadata !== null && { metadata: row.metadata }) }));
@@ -199,7 +206,7 @@ export function removeVectors(
   if (ids.length > limits.vectorBatchMax)
     throw invalid(`ids has ${ids.length} items; at most ${limits.vectorBatchMax} are allowed`);
   if (cursor !== undefined && filter === undefined) throw invalid("cursor goes with filter only");
-  for (const [at, id] of ids.entries()) checkText(`ids[${at}]`, id, limits.vectorIdBytesMax);
+  for (const [at, id] of ids.entries()) checkText(`ids[${at}]`, id, vectorIdBytesMax);
   const after = cursor === undefined ? "" : decodeCursor(cursor);
   const space = findCollection(tx, collection);
   if (filter !== undefined) parseFilter("filter", filter);
@@ -225,12 +232,12 @@ function removeMatching(
     ...params,
     space.space,
     after,
-    limits.vectorDeleteLooksMax,
+    vectorDeleteLooksMax,
   );
   const doomed = looked.filter(({ holds }) => holds === 1).slice(0, limits.vectorBatchMax);
   for (const { owner } of doomed) removeOwner(tx, space, owner);
   const isFull = doomed.length === limits.vectorBatchMax;
-  const last = isFull ? doomed.at(-1) : looked.length === limits.vectorDeleteLooksMax ? looked.at(-1) : undefined;
+  const last = isFull ? doomed.at(-1) : looked.length === vectorDeleteLooksMax ? looked.at(-1) : undefined;
   return { deleted: doomed.length, ...(last && { nextCursor: cursorAfter(last.id) }) };
 }
 

@@ -6,7 +6,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import type { View } from "../core/transaction.ts";
@@ -20,6 +20,10 @@ import {
   type LengthRange,
 } from "./vector-details.ts";
 import { checkEmbedding, nearest, type OwnerFilter, type VectorSpace } from "./vectors.ts";
+
+const vectorSearchMax = 1000;
+/** Directions that a search by dot product or Euclidean distance looks at before it settles for the best of them. */
+const vectorMetricLooksMax = 50_000;
 
 /** How near two vectors are, less being nearer throughout. */
 const vectorMetrics = ["cosine", "dot", "euclid"] as const;
@@ -47,7 +51,7 @@ export function searchVectors(
   checkCollectionName("collection", collection);
   checkEmbedding("vector", vector);
   if (!Number.isInteger(k) || k < 1)
-    throw invalid(`k must be a whole number from 1; at most ${limits.vectorSearchMax} hits are given`);
+    throw invalid(`k must be a whole number from 1; at most ${vectorSearchMax} hits are given`);
   const known = vectorMetrics.find((name) => name === metric);
   if (known === undefined) throw invalid(`metric must be ${vectorMetrics.join(", ")}`);
   if (filter !== undefined) parseFilter("filter", filter);
@@ -55,7 +59,7 @@ export function searchVectors(
   if (!space) return { hits: [] };
   checkDimension("vector", vector, collection, space);
   const allowed = filter === undefined ? undefined : buildFilter(view, filter);
-  const found = ranked(view, space, { vector, want: Math.min(k, limits.vectorSearchMax), metric: known, allowed });
+  const found = ranked(view, space, { vector, want: Math.min(k, vectorSearchMax), metric: known, allowed });
   return { hits: found.map(({ owner, distance }) => ({ ...readItem(view, owner), distance })) };
 }
 
@@ -104,7 +108,7 @@ function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed 
   const length = computeLength(vector);
   const range = lengthRange(view, space);
   for (let ask = 4 * want + 64; ; ask *= 8) {
-    const most = Math.min(ask, limits.vectorMetricLooksMax);
+    const most = Math.min(ask, vectorMetricLooksMax);
     const { hits } = nearest(view, space, vector, most, allowed);
     const lengths = readLengths(
       view,
@@ -115,7 +119,7 @@ function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed 
       distance: distanceBy(metric, similarity, length, lengths.get(owner) ?? 1),
     }));
     found.sort((a, b) => a.distance - b.distance || a.owner - b.owner);
-    const isAll = hits.length < most || most === limits.vectorMetricLooksMax;
+    const isAll = hits.length < most || most === vectorMetricLooksMax;
     const last = found[want - 1];
     if (isAll || (last && last.distance <= leastDistance(metric, hits.at(-1)!.similarity, length, range)))
       return found.slice(0, want);

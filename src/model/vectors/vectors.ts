@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import {

@@ -7,7 +7,7 @@
  */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { decodeAuditEvent } from "../../format/audit/audit-event.ts";
 import { brokenLinks } from "../../format/audit/audit-object.ts";
 import type { Environment } from "../config/config.ts";

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { realWorld, type World } from "../../base/world.ts";
 import { makeBackup, type BackupOutcome } from "../../engine/backup/backup.ts";
 import { restoreAll, type RestoreAllOutcome } from "../../engine/backup/restore-all.ts";

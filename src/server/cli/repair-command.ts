@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { Command, Option } from "commander";
 import { realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { realWorld, type World } from "../../base/world.ts";
 import { applyRepair, isQuiet, planRepair, type RepairPlan } from "../../engine/rescue/repair.ts";
 import { isUuid } from "../../format/core/binary.ts";

@@ -9,13 +9,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { realWorld } from "../../base/world.ts";
 import { isSecret } from "../../engine/erasure/secret-patterns.ts";
 import { scanDirectory, scanStore, type Residue, type ResidueHit } from "../../engine/erasure/secret-scan.ts";
 import { openStore, type StoreLocation } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
 import { parseStoreLocation } from "../config/store-location.ts";
+
+const residueSecretsMax = 10_000;
 
 /** Where the command's words go, and the variables that say how to reach a store. */
 export interface ScanSurroundings {
@@ -96,7 +98,7 @@ function readSecrets(given: readonly string[]): readonly string[] | string {
     }
   }
   if (secrets.length === 0) return "there is no token to look for";
-  if (secrets.length > limits.residueSecretsMax) return `more than ${limits.residueSecretsMax} tokens`;
+  if (secrets.length > residueSecretsMax) return `more than ${residueSecretsMax} tokens`;
   const short = secrets.findIndex((secret) => !isSecret(secret));
   return short < 0 ? secrets : `token ${short + 1} has fewer than ${limits.residueSecretBytesMin} bytes`;
 }

@@ -8,11 +8,16 @@
 import { createReadStream } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { realWorld } from "../../base/world.ts";
 import { verifyReceipt } from "../../control/access/receipts.ts";
 import type { ErasureReceipt, ReceiptPayload, TargetFields } from "../../format/erasure/erasure-receipt.ts";
 import { isObject } from "../../format/core/json-shape.ts";
+
+/** A key set that a receipt is checked against. */
+export const keySetBytesMax = 256 * 1024;
+/** How long the address of a key set has for its answer. */
+const keySetFetchMs = 10_000;
 
 /** Where the command's words come from and go to. */
 export interface VerifySurroundings {
@@ -103,9 +108,9 @@ function receiptIn(given: unknown): unknown {
 
 async function keySetAt(place: string | URL): Promise<unknown> {
   if (typeof place === "string")
-    return parseJson(await readText(createReadStream(place), limits.keySetBytesMax, place), "the key set");
+    return parseJson(await readText(createReadStream(place), keySetBytesMax, place), "the key set");
   const giveUp = new AbortController();
-  const cancel = realWorld().after(limits.keySetFetchMs, () => giveUp.abort(new Error("no answer in time")));
+  const cancel = realWorld().after(keySetFetchMs, () => giveUp.abort(new Error("no answer in time")));
   try {
     // Whoever could send it elsewhere could choose the keys.
     const response = await fetch(place, {
@@ -115,7 +120,7 @@ async function keySetAt(place: string | URL): Promise<unknown> {
     });
     if (!response.ok || response.body === null)
       throw new Unverified(1, `${place.origin} gave no key set: it answered with status ${response.status}`);
-    return parseJson(await readText(response.body, limits.keySetBytesMax, place.origin), "the key set");
+    return parseJson(await readText(response.body, keySetBytesMax, place.origin), "the key set");
   } catch (error) {
     if (error instanceof Unverified) throw error;
     const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };

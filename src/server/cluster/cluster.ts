@@ -6,7 +6,7 @@
  * is a coordination store; without one the engine itself answers every call.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
@@ -22,6 +22,9 @@ import { NodeDoor } from "./node-door.ts";
 import { PeerLinks } from "./peer-links.ts";
 import { Progress } from "../observability/progress.ts";
 import { StoreReach } from "../observability/store-reach.ts";
+
+/** A node that has not reached object storage for so long gives its databases up, if another one does reach it. */
+const storeSilenceMs = 20_000;
 
 export interface ClusterOptions {
   /** Where the coordination store is (`SERVICE_COORD`). */
@@ -139,7 +142,7 @@ export class Cluster {
   async #looked(isReached: boolean, silenceMs: number): Promise<void> {
     const { log } = this.#options;
     if (isReached) this.#isCutOff = false;
-    if (silenceMs >= limits.storeSilenceMs && !this.#isCutOff && (await this.#isReachedByAnother())) {
+    if (silenceMs >= storeSilenceMs && !this.#isCutOff && (await this.#isReachedByAnother())) {
       this.#isCutOff = true;
       log.warn("object storage is not reached from here but from another node: all databases are given up", {
         silenceMs,

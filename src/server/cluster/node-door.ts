@@ -9,7 +9,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { type ExchangeRequest, type ExchangeResponse, NodeService } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
 import { toConnectError } from "../rpc/rpc-form.ts";
 import { refusalFor } from "../wire/failure.ts";

@@ -15,7 +15,7 @@ import {
   ExchangeResponseSchema,
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { parseTraceparent } from "../../base/trace.ts";
 import type { Cancel, World } from "../../base/world.ts";
@@ -23,10 +23,13 @@ import { type CallerTold, type PortCall, TurnedAway } from "../../engine/api/eng
 import { isUuid } from "../../format/core/binary.ts";
 import type { PeerHost } from "../../service/placement/peers.ts";
 import { refusalFor } from "../wire/failure.ts";
-import { malformed } from "./malformed.ts";
-import { Inbox, Outbox } from "./message-chunking.ts";
-import { callOfMessage, messageOfAnswer, messageOfRefusal, messageOfTurnedAway } from "./node-messages.ts";
-import { commonCodec, ownCodecs, type PayloadCodec, protocolsOf, toldProtocols } from "./node-protocol.ts";
+import { malformed } from "../node-wire/malformed.ts";
+import { Inbox, Outbox } from "../node-wire/message-chunking.ts";
+import { callOfMessage, messageOfAnswer, messageOfRefusal, messageOfTurnedAway } from "../node-wire/node-messages.ts";
+import { commonCodec, ownCodecs, type PayloadCodec, protocolsOf, toldProtocols } from "../node-wire/node-protocol.ts";
+
+/** Answers that wait to be sent to one node; beyond them no more of its calls are taken in. */
+const peerAnswersBytesMax = 16 * 1024 * 1024;
 
 /** What a stream needs. */
 export interface ExchangeOptions {
@@ -117,7 +120,7 @@ export class Exchange {
         if (this.#isClosed) return;
         this.#hear(message, codec);
         // Whoever does not take his answers gets no more calls in.
-        while (this.#outbox.bytes > limits.peerAnswersBytesMax && !this.#isClosed)
+        while (this.#outbox.bytes > peerAnswersBytesMax && !this.#isClosed)
           await new Promise<void>((resolve) => (this.#makeRoom = resolve));
       }
       this.#isHeardOut = true;

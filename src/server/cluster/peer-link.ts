@@ -15,16 +15,22 @@ import {
   type ExchangeResponse,
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { Answer } from "../../engine/api/protocol.ts";
 import { type ForwardedCall, Unreachable } from "../../service/placement/peers.ts";
-import { messageOfCall, outcomeOfMessage } from "./node-messages.ts";
-import { Inbox, Outbox } from "./message-chunking.ts";
-import { ownCodecs, type PayloadCodec } from "./node-protocol.ts";
+import { messageOfCall, outcomeOfMessage } from "../node-wire/node-messages.ts";
+import { Inbox, Outbox } from "../node-wire/message-chunking.ts";
+import { ownCodecs, type PayloadCodec } from "../node-wire/node-protocol.ts";
 import { PeerStream } from "./peer-stream.ts";
 import { PendingCalls } from "./pending-calls.ts";
+
+/** While something is expected of a node, it is asked this often whether it lives. */
+const peerPingMs = 1_000;
+/** After a link was lost, the node is not tried again for so long, and then for ever longer up to the second time. */
+const peerRetryMsMin = 100;
+const peerRetryMsMax = 2_000;
 
 /** What links need, whichever node they lead to. */
 export interface LinkOptions {
@@ -69,7 +75,7 @@ export class PeerLink {
   #isNudging = false;
   /** Why the last try failed, and until when there is no other. */
   #failure: { readonly error: ServiceError | Unreachable; readonly untilMs: number } | undefined;
-  #retryMs: number = limits.peerRetryMsMin;
+  #retryMs: number = peerRetryMsMin;
   /** What the log was told last of this link. */
   #said: string | undefined;
   #isFlushing = false;
@@ -154,7 +160,7 @@ export class PeerLink {
     if (codec !== this.#codecs[0]) this.#rewrite(codec);
     this.#early.clear();
     this.#silentSinceMs = undefined;
-    this.#retryMs = limits.peerRetryMsMin;
+    this.#retryMs = peerRetryMsMin;
     this.#failure = undefined;
     this.#said = undefined;
   }
@@ -237,7 +243,7 @@ export class PeerLink {
     this.#early.clear();
     const failure = this.#failureOf(error);
     this.#failure = { error: failure, untilMs: this.#options.world.monotonicMs() + this.#retryMs };
-    this.#retryMs = Math.min(this.#retryMs * 2, limits.peerRetryMsMax);
+    this.#retryMs = Math.min(this.#retryMs * 2, peerRetryMsMax);
     if (error !== undefined && line.codec) this.#options.linkLost?.();
     if (error !== undefined) this.#report(failure, line.codec !== undefined);
     this.#calls.lose(failure);
@@ -292,12 +298,12 @@ export class PeerLink {
     if (this.#isBeating) return;
     this.#isBeating = true;
     const begunMs = this.#options.world.monotonicMs();
-    this.#options.world.after(limits.peerPingMs, () => {
+    this.#options.world.after(peerPingMs, () => {
       this.#isBeating = false;
       const nowMs = this.#options.world.monotonicMs();
       for (const [uuid, untilMs] of this.#follows) if (untilMs <= nowMs) this.#follows.delete(uuid);
       // Whoever was held up himself must first hear what has come meanwhile.
-      if (nowMs - begunMs > 2 * limits.peerPingMs && this.#silentSinceMs !== undefined) this.#silentSinceMs = nowMs;
+      if (nowMs - begunMs > 2 * peerPingMs && this.#silentSinceMs !== undefined) this.#silentSinceMs = nowMs;
       if (this.#line) this.#tend(this.#line, nowMs);
       else if (this.#follows.size > 0) this.#reconnect();
       if (this.#line || this.#follows.size > 0) this.#beat();

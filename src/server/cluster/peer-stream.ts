@@ -15,9 +15,9 @@ import {
   type ExchangeResponse,
   NodeService,
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { greetingOf, type PayloadCodec, toldProtocols } from "./node-protocol.ts";
+import { greetingOf, type PayloadCodec, toldProtocols } from "../node-wire/node-protocol.ts";
 
 /** What the owner of a stream gives and hears. */
 export interface StreamOwner {

@@ -6,7 +6,7 @@
  * does no harm. Must not know: streams, and when they are opened.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { PortCall } from "../../engine/api/engine-port.ts";
 import type { Answer } from "../../engine/api/protocol.ts";

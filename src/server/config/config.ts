@@ -5,7 +5,7 @@
  * Always true: a Config is complete, typed and frozen; no message shows the value of a secret. Must not know: what a
  * setting does beyond its one line of meaning.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { findNearestWord } from "../../base/faults/near-words.ts";
 import type { StoreLocation } from "../../store/open-store.ts";
 import { baseAddress, trueOrFalse, word } from "./setting-kinds.ts";

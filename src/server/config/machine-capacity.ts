@@ -3,8 +3,11 @@
  *
  * Always true: what open databases, sockets and the store take together stays below what the process may have.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ListenerRoom } from "../wire/listener.ts";
+
+/** What an open database is counted as in memory, so that handles never outgrow half of it. */
+const hotHandleBytes = 512 * 1024;
 
 /** Soft limit of open descriptors; what the platform does not tell is taken as the common least. */
 export function descriptorsMax(): number {
@@ -25,6 +28,6 @@ export function connectionsAllowed(descriptorsMax: number): ListenerRoom {
  */
 export function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
   const byDescriptors = Math.floor((descriptorsMax * 0.8) / 5);
-  const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);
+  const byMemory = Math.floor((memoryBytes * 0.5) / hotHandleBytes);
   return Math.max(1, Math.floor(Math.min(asked, byDescriptors, byMemory) / threads));
 }

@@ -4,9 +4,10 @@
  * Always true: `parse` answers undefined for whatever `allowed` does not describe, and throws never.
  */
 import { createPrivateKey } from "node:crypto";
-import { limits } from "../../base/limits/limits.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import type { StoreLocation } from "../../store/open-store.ts";
+
+export const settingWordCharsMax = 1_024;
 
 /** How one kind of variable is read. */
 export interface Kind<Value> {
@@ -69,8 +70,8 @@ export const path: Kind<string> = {
 
 /** A name for people and other systems: no spaces, nothing that could break a header or a log line. */
 export const word: Kind<string> = {
-  allowed: `1 to ${limits.settingWordCharsMax} visible ASCII characters without spaces`,
-  parse: (text) => (text.length <= limits.settingWordCharsMax && visible.test(text) ? text : undefined),
+  allowed: `1 to ${settingWordCharsMax} visible ASCII characters without spaces`,
+  parse: (text) => (text.length <= settingWordCharsMax && visible.test(text) ? text : undefined),
 };
 
 /** A credential that fits an `Authorization` header. */

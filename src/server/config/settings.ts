@@ -3,7 +3,7 @@
  * Parsing, flags, `--help` and the documentation are derived from it (server/config/config). Must not know: what a
  * setting does beyond that line.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import {
   baseAddress,
   endpoint,
@@ -22,6 +22,26 @@ import {
   wordList,
 } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
+
+export const writeQueueDepthDefault = 256;
+const hotHandlesDefault = 50_000;
+export const idleCloseMs = 30_000;
+const controlRateDefault = 10;
+export const gcGraceSecsDefault = 600;
+const policyCacheSecsDefault = 30;
+const auditFlushMsDefault = 2_000;
+export const pitrSecsDefault = 86_400;
+/** How far `standard` acknowledgements may run ahead of object storage. */
+export const unshippedSecsDefault = 300;
+export const unshippedBytesDefault = 256 * 1024 * 1024;
+const readerThreadsDefault = 2;
+const threadsMax = 256;
+/** Caps and rates beyond this are no caps. */
+const settingCountMax = 1_000_000;
+const settingSecsMax = 10 * 365 * 86_400;
+const settingBytesMax = Number.MAX_SAFE_INTEGER;
+const dataBodyBytesDefault = 32 * 1024 * 1024;
+const concurrencyDefault = 1024;
 
 /** A row of the table: a variable, what it may be, and what stands in for it when it is unset. */
 export interface Setting<Value, Fallback extends string | undefined> {
@@ -65,11 +85,11 @@ function off(variable: string, meaning: string): Setting<boolean, string> {
   return { variable, kind: toggle, fallback: "0", shown: "unset", meaning };
 }
 
-const count = integer(1, limits.settingCountMax);
+const count = integer(1, settingCountMax);
 const timerSecs = integer(1, limits.settingTimerSecsMax);
-const periodSecs = integer(0, limits.settingSecsMax);
-const bytes = integer(1, limits.settingBytesMax);
-const threads = integer(1, limits.threadsMax);
+const periodSecs = integer(0, settingSecsMax);
+const bytes = integer(1, settingBytesMax);
+const threads = integer(1, threadsMax);
 
 /**
  * Every variable, in the order in which the documentation lists them (spec: Node configuration, Optional AI features;
@@ -106,7 +126,7 @@ export const settings = {
     "SERVICE_PERSIST_AUTH_KEY",
     "`1` keeps a generated signing key, unencrypted, in object storage",
   ),
-  hotHandlesMax: given("SERVICE_HOT_CAP", count, limits.hotHandlesDefault, "open database handles at most"),
+  hotHandlesMax: given("SERVICE_HOT_CAP", count, hotHandlesDefault, "open database handles at most"),
   requestTimeoutSecs: given(
     "SERVICE_REQUEST_TIMEOUT",
     timerSecs,
@@ -116,20 +136,20 @@ export const settings = {
   dataBodyBytesMax: given(
     "SERVICE_MAX_BODY_BYTES",
     integer(1, limits.dataBodyBytesMax),
-    limits.dataBodyBytesDefault,
+    dataBodyBytesDefault,
     "body cap in bytes of writes that carry data; over it, 413",
   ),
-  concurrencyMax: given("SERVICE_MAX_CONCURRENCY", count, limits.concurrencyDefault, "calls under way at once"),
+  concurrencyMax: given("SERVICE_MAX_CONCURRENCY", count, concurrencyDefault, "calls under way at once"),
   controlRate: given(
     "SERVICE_CONTROL_RATE",
     count,
-    limits.controlRateDefault,
+    controlRateDefault,
     "control calls per second, with a burst of twice that; over it, 429",
   ),
   writeQueueDepth: given(
     "SERVICE_WRITE_QUEUE_DEPTH",
     count,
-    limits.writeQueueDepthDefault,
+    writeQueueDepthDefault,
     "writes that may wait per database; over it, 429",
   ),
   durability: given(
@@ -141,19 +161,19 @@ export const settings = {
   gcGraceSecs: given(
     "SERVICE_GC_GRACE_SECS",
     periodSecs,
-    limits.gcGraceSecsDefault,
+    gcGraceSecsDefault,
     "seconds before unreferenced objects are reclaimed",
   ),
   policyCacheSecs: given(
     "SERVICE_POLICY_CACHE_SECS",
     periodSecs,
-    limits.policyCacheSecsDefault,
+    policyCacheSecsDefault,
     "seconds within which a policy change is seen everywhere",
   ),
   auditFlushMs: given(
     "SERVICE_AUDIT_FLUSH_MS",
     integer(1, limits.settingTimerSecsMax * 1000),
-    limits.auditFlushMsDefault,
+    auditFlushMsDefault,
     "milliseconds between flushes of the audit stream",
   ),
   extractKey: absent("SERVICE_EXTRACT_API_KEY", secret, "enables extract; unset answers 503"),
@@ -204,26 +224,26 @@ export const settings = {
   ),
   pitrSecs: given(
     "SERVICE_PITR_SECS",
-    integer(limits.policySecsMin, limits.settingSecsMax),
-    limits.pitrSecsDefault,
+    integer(limits.policySecsMin, settingSecsMax),
+    pitrSecsDefault,
     "point-in-time window in seconds; policies can only shorten it",
   ),
   unshippedSecsMax: given(
     "SERVICE_UNSHIPPED_MAX_SECS",
     timerSecs,
-    limits.unshippedSecsDefault,
+    unshippedSecsDefault,
     "age in seconds of the oldest unshipped write at which new ones are shed",
   ),
   unshippedBytesMax: given(
     "SERVICE_UNSHIPPED_MAX_BYTES",
     bytes,
-    limits.unshippedBytesDefault,
+    unshippedBytesDefault,
     "bytes of unshipped writes at which new ones are shed",
   ),
   idleCloseSecs: given(
     "SERVICE_IDLE_CLOSE_SECS",
     timerSecs,
-    limits.idleCloseMs / 1000,
+    idleCloseMs / 1000,
     "seconds after which an unused database is closed",
   ),
   logLevel: given(
@@ -233,7 +253,7 @@ export const settings = {
     "least level that is logged",
   ),
   engineThreads: given("SERVICE_ENGINE_THREADS", threads, "{cores-1}", "threads that own databases; at least 1"),
-  readerThreads: given("SERVICE_READER_THREADS", threads, limits.readerThreadsDefault, "processes for SQL that reads"),
+  readerThreads: given("SERVICE_READER_THREADS", threads, readerThreadsDefault, "processes for SQL that reads"),
   assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
   assistantBaseAddress: absent(
     "SERVICE_ASSISTANT_BASE_URL",

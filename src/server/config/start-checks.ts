@@ -4,8 +4,10 @@
  * Pure functions of a Config whose single values are already known to be good: these are the combinations.
  */
 import { parseHost, isSelfHosted } from "../../ai/hosts.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Config } from "./config.ts";
+
+/** A shorter platform key is warned of: 16 random characters of base64 are 96 bits. */
+const platformKeyCharsWise = 16;
 
 /**
  * Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none.
@@ -49,9 +51,9 @@ export function startRefusals(config: Config): readonly string[] {
 /** What an operator should know about a node that does start. */
 export function startWarnings(config: Config): readonly string[] {
   const warnings: string[] = [];
-  if (config.platformKey !== undefined && config.platformKey.length < limits.platformKeyCharsWise) {
+  if (config.platformKey !== undefined && config.platformKey.length < platformKeyCharsWise) {
     warnings.push(
-      `SERVICE_PLATFORM_KEY has fewer than ${limits.platformKeyCharsWise} characters: whoever guesses it may ` +
+      `SERVICE_PLATFORM_KEY has fewer than ${platformKeyCharsWise} characters: whoever guesses it may ` +
         "mint every token; take one of openssl rand -base64 32",
     );
   }

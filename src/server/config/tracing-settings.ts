@@ -4,7 +4,7 @@
  * Pure. Only what this node must know before it loads anything of OpenTelemetry is read here; headers, compression,
  * certificates and resource attributes are read by its own packages.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 
 /** Which of the traces that begin here, or come from a caller, are recorded. */
 export interface Sampling {

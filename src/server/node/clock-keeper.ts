@@ -9,12 +9,17 @@ import { closeSync, openSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { realDisk, writeWhole } from "../../base/disk.ts";
 import { getErrorCode } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { TimeMemory } from "../../base/trusted-time.ts";
 import type { Cancel, World } from "../../base/world.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { StoreTime } from "../../store/store-time.ts";
+
+/** How often a node looks whether its clock was moved. */
+export const clockLookMs = 1_000;
+/** How often a node notes what time it is: the next start knows then how far its clock was moved meanwhile. */
+export const clockNoteMs = 300_000;
 
 export interface ClockKeeperOptions {
   readonly world: World;
@@ -61,8 +66,8 @@ export class ClockKeeper {
     const { world } = this.#options;
     this.#storeTime.tick();
     this.#tell();
-    if (world.monotonicMs() - this.#notedAtMs >= limits.clockNoteMs) this.#note();
-    this.#cancel = world.after(limits.clockLookMs, () => this.#tick());
+    if (world.monotonicMs() - this.#notedAtMs >= clockNoteMs) this.#note();
+    this.#cancel = world.after(clockLookMs, () => this.#tick());
   }
 
   #tell(): void {

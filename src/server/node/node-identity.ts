@@ -9,10 +9,11 @@ import { join } from "node:path";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { NodeNames } from "../../control/databases/node-names.ts";
 import type { NodeBase } from "./node-base.ts";
+
+const namesakesToldMax = 10;
 
 /** What a node is called that nobody has named. */
 const defaultNodeName = /^node-\d+$/;
@@ -46,7 +47,7 @@ export async function announceName(
       log.warn(
         "another identity goes by this node's name: a node whose disk was lost, or one that lives and needs " +
           "another name",
-        { name, others: others.slice(0, limits.namesakesToldMax).join(" ") },
+        { name, others: others.slice(0, namesakesToldMax).join(" ") },
       );
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

@@ -8,7 +8,6 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
-import { limits } from "../../base/limits/limits.ts";
 import { EngineClient } from "../../engine/threads/client.ts";
 import { engineLane, sqlProcess } from "../../engine/threads/thread-spawner.ts";
 import type { EngineOptions } from "../../engine/api/protocol.ts";
@@ -22,6 +21,10 @@ import type { Instruments } from "../observability/instruments.ts";
 import { descriptorsMax, hotHandlesAllowed } from "../config/machine-capacity.ts";
 import type { NodeBase } from "./node-base.ts";
 import { nodeIdentity } from "./node-identity.ts";
+
+export const walCheckpointBytes = 16 * 1024 * 1024;
+/** Processes that run batches which write, at most, beside those for reads. */
+const sqlWritersMax = 2;
 
 /** What all engine threads of a node are started with. */
 export type EngineSettings = Omit<EngineOptions, "lane">;
@@ -52,7 +55,7 @@ export async function engineSettings({ config, directory, world, log }: NodeBase
     gcGraceMs: config.gcGraceSecs * 1_000,
     unshippedMsMax: config.unshippedSecsMax * 1_000,
     unshippedBytesMax: config.unshippedBytesMax,
-    logCheckpointBytes: limits.walCheckpointBytes,
+    logCheckpointBytes: walCheckpointBytes,
     acceptRollback: config.acceptRollback,
   };
 }
@@ -76,7 +79,7 @@ export async function openEngine(
   const environment = sqlEnvironment(settings.scratchDirectory);
   const start = (): SqlProcess => sqlProcess({ directory, environment });
   const sql = guard.ok
-    ? new SqlPool({ places: { reads: config.readerThreads, writes: limits.sqlWritersMax }, start, world, log })
+    ? new SqlPool({ places: { reads: config.readerThreads, writes: sqlWritersMax }, start, world, log })
     : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());

@@ -9,10 +9,12 @@ import {
   Health as HealthService,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../../gen/grpc/health/v1/health_pb.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { AlarmCounts } from "../../engine/api/alarms.ts";
 import type { Page } from "../rest/rest.ts";
+
+/** How often a health watch looks whether the answer has changed. */
+const healthWatchMs = 1_000;
 
 /**
  * What an operator must look at, as checks of its own: in words, and without making the node unready, as it serves all
@@ -133,7 +135,7 @@ export class Health {
         this.draining.removeEventListener("abort", end);
         resolve();
       };
-      const cancel = this.#options.world.after(limits.healthWatchMs, end);
+      const cancel = this.#options.world.after(healthWatchMs, end);
       gone.addEventListener("abort", end);
       this.draining.addEventListener("abort", end);
       if (gone.aborted || this.draining.aborted) end();

@@ -7,7 +7,7 @@
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 

@@ -6,12 +6,15 @@
  * it answers reads, and takes standard writes until too much waits to be shipped. Must not know: wires.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import type { World } from "../../base/world.ts";
 import { storeFormatKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import type { Readiness } from "./health.ts";
+
+/** So long the answer of a look holds for those who ask for the node's health. */
+const storeHealthCacheMs = 2_000;
 
 export interface StoreHealthOptions {
   readonly store: ObjectStore;
@@ -43,7 +46,7 @@ export class StoreHealth {
 
   /** Looks, unless that was done just now. */
   async look(): Promise<void> {
-    if (this.#options.world.monotonicMs() - this.#lookedAtMs < limits.storeHealthCacheMs) return;
+    if (this.#options.world.monotonicMs() - this.#lookedAtMs < storeHealthCacheMs) return;
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
     await this.#looking;
   }

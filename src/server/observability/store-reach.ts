@@ -7,11 +7,14 @@
  * little.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { signingKeyKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
+
+/** How often a node looks whether it reaches object storage, and how long it waits for the answer. */
+export const storeReachMs = 3_000;
 
 export interface StoreReachParts {
   readonly store: ObjectStore;
@@ -53,7 +56,7 @@ export class StoreReach {
   async #pause(): Promise<void> {
     const { world, isNeeded } = this.#parts;
     const untilMs = world.monotonicMs() + limits.storeReachIdleMs;
-    do await sleep(world, limits.storeReachMs);
+    do await sleep(world, storeReachMs);
     while (!this.#isClosed && this.#silentSinceMs === undefined && !isNeeded() && world.monotonicMs() < untilMs);
   }
 

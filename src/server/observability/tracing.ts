@@ -32,7 +32,6 @@ import {
 } from "@opentelemetry/sdk-trace";
 import { Code } from "@connectrpc/connect";
 import { errorCodes, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { newSpanId, newTraceId, parseTraceparent, formatTraceparent, type Trace } from "../../base/trace.ts";
 import { sleep, type World } from "../../base/world.ts";
@@ -42,6 +41,14 @@ import { pathTemplate, type Endpoint } from "../../service/call/methods.ts";
 import type { ForwardedCall, PeerHost, Peers } from "../../service/placement/peers.ts";
 import type { Sampling, TracingSettings } from "../config/tracing-settings.ts";
 import type { RequestCode, RequestProtocol, RequestSpan, RequestSpans } from "../wire/request-metrics.ts";
+
+/** Ended spans that wait to be sent, about 1 KiB each; further ones are left out. */
+const tracesWaitingMax = 4_096;
+/** Spans in one request to the collector, and how long they wait for it. */
+export const tracesSentMax = 512;
+const tracesSendMs = 2_000;
+/** How long a stopping node tries to send what is left. */
+export const tracesDrainMs = 5_000;
 
 export interface TracingOptions {
   readonly settings: TracingSettings;
@@ -80,10 +87,10 @@ export class Tracing implements RequestSpans {
       spanProcessors: [
         new BatchSpanProcessor({
           exporter,
-          maxQueueSize: limits.tracesWaitingMax,
-          maxExportBatchSize: limits.tracesSentMax,
-          scheduledDelayMillis: limits.tracesSendMs,
-          exportTimeoutMillis: limits.tracesDrainMs,
+          maxQueueSize: tracesWaitingMax,
+          maxExportBatchSize: tracesSentMax,
+          scheduledDelayMillis: tracesSendMs,
+          exportTimeoutMillis: tracesDrainMs,
         }),
       ],
     });
@@ -146,7 +153,7 @@ export class Tracing implements RequestSpans {
         () => "sent",
         () => "unsent",
       ),
-      sleep(world, limits.tracesDrainMs).then(() => "unsent"),
+      sleep(world, tracesDrainMs).then(() => "unsent"),
     ]);
     if (outcome === "unsent") log.warn("the collector did not take the last traces in time; they are left out");
   }

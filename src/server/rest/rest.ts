@@ -8,7 +8,7 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { type HttpBody, HttpBodySchema } from "../../../gen/google/api/httpbody_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { type Call, readCallHeaders, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";

@@ -23,7 +23,7 @@ import { Health } from "../../../gen/grpc/health/v1/health_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
@@ -39,6 +39,9 @@ import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-body.ts";
 import { prepareAnswer } from "./rpc-answer.ts";
 import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-form.ts";
 import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
+
+/** Messages of the services that anybody may ask, such as health: they hold a name. */
+const openMessageBytesMax = 4 * 1024;
 
 export interface ConnectOptions {
   readonly endpoints: readonly Endpoint[];
@@ -83,7 +86,7 @@ export function createConnect(options: ConnectOptions): RequestHandler {
     routes: options.addServices,
     fallback: (request, response) => answerUnknownPath(request as WireRequest, response as WireResponse, fallback),
     // Anybody may ask these services, and they are asked little.
-    readMaxBytes: limits.openMessageBytesMax,
+    readMaxBytes: openMessageBytesMax,
     acceptCompression: [compressionGzip],
   });
   return (request, response) => {

@@ -8,9 +8,12 @@
 import type { Message } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
 import { carriedJson } from "../../service/call/exact-json.ts";
+
+/** Answers with more JSON than this are made ready piece by piece where it becomes messages. */
+const encodedAtOnceChars = 32 * 1024;
 
 /** @throws ServiceError `invalid_request` when the answer holds more than can be encoded at once. */
 export async function prepareAnswer(message: Message, world: Pick<World, "soon">): Promise<void> {
@@ -19,7 +22,7 @@ export async function prepareAnswer(message: Message, world: Pick<World, "soon">
   for (const { text, prepare } of carriedJson(message)) {
     chars += text.length;
     // Almost all answers are small, and made when the library reads them.
-    if (chars <= limits.encodedAtOnceChars) continue;
+    if (chars <= encodedAtOnceChars) continue;
     values += countValues(text, limits.encodedValuesMax - values);
     if (values > limits.encodedValuesMax) {
       throw invalid(

@@ -8,7 +8,7 @@
 import { create, type DescField, type Message } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { Unread } from "../../service/call/call.ts";
 import { BodyCap, type Endpoint } from "../../service/call/methods.ts";

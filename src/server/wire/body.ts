@@ -1,24 +1,39 @@
 /**
  * The bytes of a request's body, whole or not at all, for every wire.
  *
- * Always true: no more than the cap of one body, and no more than limits.bodiesBytesMax of all together, is ever held,
+ * Always true: no more than the cap of one body, and no more than bodiesBytesMax of all together, is ever held,
  * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on
  * and thrown away for a while, because closing on a client that still sends makes its system drop our answer unread,
  * and then cut. Must not know: who sends it (asked before a body is read), what it means.
  */
 import { createGunzip } from "node:zlib";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { ClientGone } from "../../service/call/call.ts";
 import type { WireRequest } from "./listener.ts";
+
+/** All request bodies that are being read and decoded, on all wires together, inflated; more are shed. */
+const bodiesBytesMax = 1024 * 1024 * 1024;
+/** How much of a refused body is read and thrown away before its connection is cut, and for how long. */
+export const discardedBytesMax = 64 * 1024 * 1024;
+const discardMs = 5_000;
+/** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 25 MiB in a second. */
+const discardsPerTick = 4;
+const discardTickMs = 10;
+/**
+ * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks.
+ */
+const inflatedTimesMax = 256;
+const inflatedFreeBytes = 1024 * 1024;
+/** What one step of inflating makes at most, before it is counted. */
+const inflateChunkBytes = 256 * 1024;
 
 /** Counts the bytes of all bodies that are held. */
 export class BodyRoom {
   readonly #bytesMax: number;
   #bytes = 0;
 
-  constructor(bytesMax: number = limits.bodiesBytesMax) {
+  constructor(bytesMax: number = bodiesBytesMax) {
     this.#bytesMax = bytesMax;
   }
 
@@ -134,8 +149,8 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
 export function inflate(compressed: Uint8Array, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
   return new Promise((resolve, reject) => {
     const gathering = new Gathering(room, bytesMax);
-    const gunzip = createGunzip({ chunkSize: limits.inflateChunkBytes });
-    const inflatedMax = Math.max(limits.inflatedFreeBytes, compressed.length * limits.inflatedTimesMax);
+    const gunzip = createGunzip({ chunkSize: inflateChunkBytes });
+    const inflatedMax = Math.max(inflatedFreeBytes, compressed.length * inflatedTimesMax);
     const refuse = (refusal: ServiceError): void => {
       gunzip.destroy();
       gathering.releaseRoom();
@@ -160,7 +175,7 @@ function tooLarge(bytesMax: number): ServiceError {
 function tooDense(): ServiceError {
   return new ServiceError(
     "payload_too_large",
-    `the body inflates to more than ${limits.inflatedTimesMax} times its size: send it without compression`,
+    `the body inflates to more than ${inflatedTimesMax} times its size: send it without compression`,
   );
 }
 
@@ -188,7 +203,7 @@ export class Discards {
     this.#taken.add(request);
     let bytes = 0;
     const cut = (): void => void request.destroy();
-    const cancel = this.#world.after(limits.discardMs, cut);
+    const cancel = this.#world.after(discardMs, cut);
     const stopWaiting = (): void => {
       cancel();
       this.#waiting.delete(request);
@@ -199,7 +214,7 @@ export class Discards {
     request.on("error", () => {});
     request.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > limits.discardedBytesMax) return cut();
+      if (bytes > discardedBytesMax) return cut();
       request.pause();
       this.#wait(request);
     });
@@ -211,10 +226,10 @@ export class Discards {
     this.#waiting.add(request);
     if (this.#ticks) return;
     this.#ticks = true;
-    this.#world.after(limits.discardTickMs, () => {
+    this.#world.after(discardTickMs, () => {
       this.#ticks = false;
       // One chunk of each.
-      for (const one of [...this.#waiting].slice(0, limits.discardsPerTick)) {
+      for (const one of [...this.#waiting].slice(0, discardsPerTick)) {
         this.#waiting.delete(one);
         one.resume();
       }

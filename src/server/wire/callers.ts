@@ -11,7 +11,7 @@
  * itself sent what its headers are compared with; and where a proxy sends many clients' requests by one connection, the
  * first wrong guess makes it forgotten, so that each use of the token pays for one guess at most.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isCurrent } from "../../control/access/credentials.ts";
 import type { Identity, TokenIdentity } from "../../control/access/identity.ts";

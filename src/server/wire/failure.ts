@@ -5,7 +5,7 @@
  * what is wrong with a disk; a bug shows an id under which the log has it.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";

@@ -9,9 +9,18 @@
  * fields; it does not judge whether the text is JSON, and what is none is cut somehow.
  */
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
 import { printableName } from "./json-scalars.ts";
+
+/**
+ * Arrays and objects within each other, where any JSON may be 64 levels deep and stands some levels below the body.
+ */
+const nestedMax = 80;
+/** Names of members beyond this are no field's. */
+const memberNameBytesMax = 1024;
+/** Larger ones are looked through this much at a time. */
+const scanBytes = 512 * 1024;
 
 /**
  * Some elements of a list that follow each other; `start` and `end` in the body's bytes, commas between them included.
@@ -47,7 +56,7 @@ export async function cutJson(
   world: Pick<World, "soon">,
 ): Promise<JsonCut> {
   const look = new Look(body, isCut, frameBytesMax);
-  for (let end = limits.scanBytes; look.run(Math.min(end, body.length)); end += limits.scanBytes) await turn(world);
+  for (let end = scanBytes; look.run(Math.min(end, body.length)); end += scanBytes) await turn(world);
   return look.result();
 }
 
@@ -183,8 +192,7 @@ class Look {
   #open(at: number, sign: number): void {
     this.#charge(containerWork);
     this.#depth++;
-    if (this.#depth > limits.nestedMax)
-      throw invalid(`${this.#place()} is nested deeper than ${limits.jsonDepthMax} levels`);
+    if (this.#depth > nestedMax) throw invalid(`${this.#place()} is nested deeper than ${limits.jsonDepthMax} levels`);
     if (this.#depth === 2 && sign === openList && this.#isNamed && this.#isCut(this.#name)) {
       this.#cutting = new Cutting(this.#name, at + 1);
       this.#elementWork = 0;
@@ -243,7 +251,7 @@ class Look {
 
 /** A name of a member; what is no text of JSON is nobody's name. */
 function parseName(bytes: Buffer): string {
-  if (bytes.length > limits.memberNameBytesMax) return "";
+  if (bytes.length > memberNameBytesMax) return "";
   try {
     const name: unknown = JSON.parse(bytes.toString());
     return typeof name === "string" ? name : "";

@@ -12,7 +12,7 @@ import { create, type DescField, type DescMessage, getOption, type Message, Scal
 import { field_behavior, FieldBehavior } from "../../../gen/google/api/field_behavior_pb.ts";
 import { json as jsonOption } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { inspectJson, type JsonKind, getJsonKind, setJson, setJsonElements } from "../../service/call/exact-json.ts";
 import {
   compileProtoScalar,

@@ -7,7 +7,7 @@
 import { type DescField, type Message, ScalarType } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { getRawNumber } from "../../service/call/exact-json.ts";
 
 /** What a reading of parsed JSON found out beside the message. */

@@ -15,9 +15,14 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { assert } from "../../base/faults/assert.ts";
 import type { ErrorCode } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
+
+const headerBytesMax = 32 * 1024;
+/** How often it is said that connections are dropped. */
+const connectionsToldMs = 10_000;
+const http2StreamsMax = 256;
 
 /** A request of either HTTP version. Code that reads it uses only what both share. */
 export type WireRequest = http.IncomingMessage | http2.Http2ServerRequest;
@@ -35,7 +40,7 @@ export interface TlsFiles {
   readonly key: string | Buffer;
 }
 
-/** Times that a test shortens; the defaults are the bounds in base/limits/limits. */
+/** Times that a test shortens; the defaults are the bounds in base/limits. */
 interface ListenerTimes {
   readonly preambleTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -144,7 +149,7 @@ class PortListener implements Listener {
 
   #createHttp1(): http.Server | https.Server {
     const common: http.ServerOptions = {
-      maxHeaderSize: limits.headerBytesMax,
+      maxHeaderSize: headerBytesMax,
       headersTimeout: this.#times.headersTimeoutMs,
       requestTimeout: this.#times.requestReceiveMs,
       keepAliveTimeout: this.#times.idleConnectionMs,
@@ -184,8 +189,8 @@ class PortListener implements Listener {
     const server = http2.createServer({
       maxSessionMemory: limits.http2SessionMemoryMiB,
       settings: {
-        maxConcurrentStreams: limits.http2StreamsMax,
-        maxHeaderListSize: limits.headerBytesMax,
+        maxConcurrentStreams: http2StreamsMax,
+        maxHeaderListSize: headerBytesMax,
         // The protocol's default of 64 KiB makes every larger body wait a round trip for each window.
         initialWindowSize: limits.http2WindowBytes,
         enablePush: false,
@@ -227,7 +232,7 @@ class PortListener implements Listener {
   #tellFull(): void {
     const { world, log } = this.#options;
     const nowMs = world.monotonicMs();
-    if (nowMs < this.#toldFullMs + limits.connectionsToldMs) return;
+    if (nowMs < this.#toldFullMs + connectionsToldMs) return;
     this.#toldFullMs = nowMs;
     log.warn("connections are dropped: there are too many, in all or from one address", {
       open: this.#sockets.size,

@@ -8,7 +8,7 @@
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 
 /** The ends of the pieces, in bytes; the last is the message's end. @throws ServiceError `invalid_request`. */
 export function cutMessage(type: DescMessage, bytes: Uint8Array): readonly number[] {

@@ -19,7 +19,7 @@ import {
 import { ListValueSchema, type ListValue, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { publicServices } from "./methods.ts";
 
 /** The kinds of field that hold any JSON: one value, one object, a list of objects, of arrays, of values. */

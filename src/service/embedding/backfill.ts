@@ -6,7 +6,7 @@
  * where policy forbids it nothing is done. It may forget a database at any time: the next call to it brings it back.
  * Must not know: what a step does.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
@@ -15,6 +15,15 @@ import type { AuditEntry } from "../../control/audit/audit-entry.ts";
 import type { EmbeddedKind } from "../../model/memory/memory-vectors.ts";
 import type { CallOptions } from "../../engine/api/engine-port.ts";
 import type { ModelFailureKind } from "../../ai/model-failure.ts";
+
+/** Databases that wait for a backfill, and those that are remembered to need none. */
+const backfillsWaitingMax = 10_000;
+const backfillsCompleteMax = 100_000;
+/** Pause between steps of a backfill, and after one that came to nothing. */
+export const backfillPauseMs = 20;
+export const backfillRetryMs = 2_000;
+/** A database that needed none is looked at again after this, while it is in use. */
+const backfillAgainMs = 600_000;
 
 /** A branch of a profile's memory. */
 export interface Place {
@@ -69,7 +78,7 @@ export class Backfill {
    * Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken
    * vectors away.
    */
-  readonly #complete = new LruMap<string, number>(limits.backfillsCompleteMax);
+  readonly #complete = new LruMap<string, number>(backfillsCompleteMax);
   #running = false;
   #closed = false;
 
@@ -81,7 +90,7 @@ export class Backfill {
   note(place: Place): void {
     const key = buildKey(place);
     const completeMs = this.#complete.get(key) ?? -Infinity;
-    if (this.#options.world.monotonicMs() - completeMs >= limits.backfillAgainMs) this.#wait(key, place);
+    if (this.#options.world.monotonicMs() - completeMs >= backfillAgainMs) this.#wait(key, place);
   }
 
   /** A vector of the database is missing. */
@@ -97,7 +106,7 @@ export class Backfill {
   }
 
   #wait(key: string, { namespace, profile, target: { uuid, branch } }: Place): void {
-    if (this.#closed || (!this.#waiting.has(key) && this.#waiting.size >= limits.backfillsWaitingMax)) return;
+    if (this.#closed || (!this.#waiting.has(key) && this.#waiting.size >= backfillsWaitingMax)) return;
     // Without what policy said of retention then: it may say something else by the time.
     this.#waiting.set(key, { namespace, profile, target: { uuid, branch } });
     if (this.#running) return;
@@ -108,7 +117,7 @@ export class Backfill {
   async #run(): Promise<void> {
     for (;;) {
       // The call that noted it goes first.
-      await sleep(this.#options.world, limits.backfillPauseMs);
+      await sleep(this.#options.world, backfillPauseMs);
       const next = this.#waiting.entries().next().value;
       if (next === undefined) return;
       const [key, place] = next;
@@ -120,7 +129,7 @@ export class Backfill {
       this.#complete.delete(key);
       if (pass === "given up") continue;
       this.#wait(key, place);
-      await sleep(this.#options.world, limits.backfillRetryMs);
+      await sleep(this.#options.world, backfillRetryMs);
     }
   }
 
@@ -135,7 +144,7 @@ export class Backfill {
           const { failure, next } = await step({ place, identity: { kind: "internal" }, kind, after, options });
           if (failure !== undefined) return "later";
           after = next;
-          await sleep(world, limits.backfillPauseMs);
+          await sleep(world, backfillPauseMs);
         }
       }
       return "complete";

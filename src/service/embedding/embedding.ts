@@ -10,7 +10,6 @@ import type { Embedder, EmbedAnswer } from "../../ai/embedder.ts";
 import type { EmbedUse } from "../../ai/embedding-models.ts";
 import type { ModelFailureKind } from "../../ai/model-failure.ts";
 import { utf8Length } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
@@ -23,6 +22,10 @@ import type { EmbeddedKind, Maker } from "../../model/memory/memory-vectors.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import { Backfill, type Place, type Step, type Stepped } from "./backfill.ts";
 import { engineOptions, type Context } from "../call/context.ts";
+
+/** How long a write or a recall waits for its vectors, and never longer than half of the time it has left. */
+const embedWriteMs = 10_000;
+export const embedRecallMs = 3_000;
 
 export interface EmbeddingOptions {
   readonly embedder: Embedder;
@@ -125,7 +128,7 @@ export class Embedding {
       context.identity,
       [query],
       "query",
-      this.#deadline(context, limits.embedRecallMs),
+      this.#deadline(context, embedRecallMs),
     );
     return vectors[0] ? { ...input, embedding: vectors[0], embeddedBy: this.maker.name } : input;
   }
@@ -141,7 +144,7 @@ export class Embedding {
       options,
     );
     if (page.items.length === 0) return { ...state, filled: 0, left: 0, failure: undefined, next: page.next };
-    const deadlineMs = Math.min(options.deadlineMs, this.#options.world.monotonicMs() + limits.embedWriteMs);
+    const deadlineMs = Math.min(options.deadlineMs, this.#options.world.monotonicMs() + embedWriteMs);
     const answer = await this.#embed(
       place,
       identity,
@@ -188,7 +191,7 @@ export class Embedding {
       context.identity,
       texts,
       "document",
-      this.#deadline(context, limits.embedWriteMs),
+      this.#deadline(context, embedWriteMs),
     );
     const written = vectors.includes(undefined) ? () => this.#backfill.missed(place) : () => this.#backfill.note(place);
     return { vectors, written };

@@ -9,7 +9,7 @@
  * know: wires, messages.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { RisingPause, Rounds } from "../../base/rounds.ts";
@@ -23,6 +23,16 @@ import { mainBranch } from "../../format/core/names.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
 import { ErasureQueue, type UnfinishedDatabase } from "./erasure-queue.ts";
 import { ErasureResults, type ErasureResultsParts } from "./erasure-results.ts";
+
+/** Databases whose erasures a node carries on at once: each restores and scans a whole database. */
+const erasureLooksMax = 2;
+/** Erasures of one database that are carried on together; those beyond wait for the next time. */
+const erasuresPerLookMax = 10_000;
+/**
+ * How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it
+ * finds none.
+ */
+const erasureTakeUpMs = 60_000;
 
 /** What erasures are carried on with. */
 export interface EraserParts extends ErasureResultsParts {
@@ -50,7 +60,7 @@ export class Eraser {
   readonly #looks = new Set<Promise<void>>();
   /** The search for coupons that nobody has told this node of. */
   readonly #search: Rounds;
-  readonly #searchPause = new RisingPause(limits.erasureTakeUpMs, limits.shardLookMsMax);
+  readonly #searchPause = new RisingPause(erasureTakeUpMs, limits.shardLookMsMax);
   #searchPauseMs: number = limits.erasureLookAgainMs;
   /** How many coupons are read or written at once. */
   readonly #permits = new Semaphore(limits.erasureReadsAtOnceMax);
@@ -178,7 +188,7 @@ export class Eraser {
     if (this.#closing) return;
     const { world, log } = this.#parts;
     for (const [uuid, database] of this.#queue.databases) {
-      if (this.#looks.size >= limits.erasureLooksMax) break;
+      if (this.#looks.size >= erasureLooksMax) break;
       if (database.looking || database.nextLookMs > world.monotonicMs()) continue;
       database.looking = true;
       // Whatever comes of it; a look that goes well says better.
@@ -215,7 +225,7 @@ export class Eraser {
     const due = [...database.coupons.values()]
       .filter((coupon) => this.#queue.isDue(coupon))
       .sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked"))
-      .slice(0, limits.erasuresPerLookMax);
+      .slice(0, erasuresPerLookMax);
     if (due.length === 0 && !woken) return this.#queue.lookNext(database, new Set(), undefined);
     await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
     const coupons = [...database.coupons.values()].filter(({ status }) => status !== "begun");

@@ -5,11 +5,23 @@
  * the time that is trusted, never by a clock that is ahead; one that was asked for under such a clock is looked at now.
  * Must not know: what a look does.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { ErasureName } from "../../control/databases/erasure-coupons.ts";
 import type { Expunged } from "../../engine/api/protocol.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
+
+/** How long an erasure that was begun is left to its caller before it is carried out for it. */
+export const erasureBegunMs = 60_000;
+/** An erasure whose grace lasts longer is looked at in between, as the clock by which it ends may be set right. */
+export const erasureWaitMsMax = 3_600_000;
+/** When it is looked whether something still blocks an erasure, when nothing has told of a change. */
+export const erasureBlockedLookMs = 600_000;
+/**
+ * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has
+ * found it by then. This is how much later an erasure completes when that node dies.
+ */
+export const erasureFirstMs = 720_000;
 
 /** A database with unfinished coupons. */
 export interface UnfinishedDatabase {
@@ -85,7 +97,7 @@ export class ErasureQueue {
    */
   computeWait(coupon: ErasureCoupon): number {
     if (this.isOfFuture(coupon)) return 0;
-    return Math.min(Math.max(0, this.#dueAtMs(coupon) - this.#world.time.sureMs()), limits.erasureWaitMsMax);
+    return Math.min(Math.max(0, this.#dueAtMs(coupon) - this.#world.time.sureMs()), erasureWaitMsMax);
   }
 
   /** Whether its grace is over; one that is only begun has to be carried out first. */
@@ -94,9 +106,9 @@ export class ErasureQueue {
   }
 
   #dueAtMs({ id, status, requestedAtMs, graceUntilMs }: ErasureCoupon): number {
-    const atMs = status === "begun" ? requestedAtMs + limits.erasureBegunMs : graceUntilMs;
+    const atMs = status === "begun" ? requestedAtMs + erasureBegunMs : graceUntilMs;
     // Before that it is looked after where it was asked for.
-    const oursAtMs = this.#hasOthers && !this.#askedHere.has(id) ? requestedAtMs + limits.erasureFirstMs : 0;
+    const oursAtMs = this.#hasOthers && !this.#askedHere.has(id) ? requestedAtMs + erasureFirstMs : 0;
     return Math.max(atMs, oursAtMs);
   }
 
@@ -125,7 +137,7 @@ export class ErasureQueue {
    * The database is in another node's shard, which finds its coupons; those that were asked for here stay for a while.
    */
   leave({ coupons }: UnfinishedDatabase): void {
-    const untilMs = this.#world.nowMs() - limits.erasureFirstMs;
+    const untilMs = this.#world.nowMs() - erasureFirstMs;
     for (const { id, requestedAtMs } of [...coupons.values()]) {
       if (this.#askedHere.has(id) && requestedAtMs > untilMs) continue;
       coupons.delete(id);
@@ -143,7 +155,7 @@ export class ErasureQueue {
       // One that came meanwhile is looked at as soon as it is due.
       if (!this.isDue(coupon) || !asked.has(coupon.id)) return this.computeWait(coupon);
       // Whatever frees it tells of itself, or is another coupon's time.
-      return limits.erasureBlockedLookMs;
+      return erasureBlockedLookMs;
     });
     database.nextLookMs =
       this.#world.monotonicMs() + waits.reduce((least, waitMs) => Math.min(least, waitMs), Infinity);

@@ -6,7 +6,7 @@
  * erasures are looked at.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { ErasureCoupons } from "../../control/databases/erasure-coupons.ts";
@@ -17,6 +17,9 @@ import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import { receiptPayload, type ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import type { ErasureQueue } from "./erasure-queue.ts";
+
+/** Of the failure that a coupon tells. */
+const erasureReasonCharsMax = 500;
 
 /** What results are written with. */
 export interface ErasureResultsParts {
@@ -129,9 +132,7 @@ export class ErasureResults {
  */
 function failureInWords(error: unknown): string {
   const isTold = error instanceof ServiceError || error instanceof StoreError;
-  const why = isTold
-    ? error.message.slice(0, limits.erasureReasonCharsMax)
-    : "the node met a fault, which its log tells";
+  const why = isTold ? error.message.slice(0, erasureReasonCharsMax) : "the node met a fault, which its log tells";
   return `the last attempt failed: ${why}`;
 }
 

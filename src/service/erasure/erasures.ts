@@ -7,7 +7,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { CallOptions } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";

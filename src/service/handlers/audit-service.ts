@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AuditEventSchema, ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import {
   auditOutcomes,
   auditTimeMs,
@@ -14,6 +14,8 @@ import { checkNamePart } from "../../format/core/names.ts";
 import type { ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "./node-parts.ts";
+
+const auditPageDefault = 100;
 
 const defaultWindowMs = 86_400_000;
 /** The end of the year 9999: the last time whose day has a name of the usual length. */
@@ -37,7 +39,7 @@ function parseAction(text: string | undefined): string | undefined {
   throw invalid("action must be the name of an action, or the beginning of one that ends in a dot");
 }
 
-function parseLimit(value: number = limits.auditPageDefault): number {
+function parseLimit(value: number = auditPageDefault): number {
   if (value >= 1) return Math.min(value, limits.auditPageMax);
   throw invalid(`limit must be a whole number from 1; at most ${limits.auditPageMax} events are on a page`);
 }

@@ -6,12 +6,14 @@
  */
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
+
+const branchTtlSecsMax = 10 * 365 * 86_400;
 
 type BranchHandlers = ServiceHandlers<typeof BranchService>;
 
@@ -20,8 +22,8 @@ function optionalBigInt(value: number | undefined): bigint | undefined {
 }
 
 function checkTtl(ttlSecs: number | undefined): number | undefined {
-  if (ttlSecs === undefined || (ttlSecs >= 1 && ttlSecs <= limits.branchTtlSecsMax)) return ttlSecs;
-  throw invalid(`ttl must be 1 to ${limits.branchTtlSecsMax} seconds`);
+  if (ttlSecs === undefined || (ttlSecs >= 1 && ttlSecs <= branchTtlSecsMax)) return ttlSecs;
+  throw invalid(`ttl must be 1 to ${branchTtlSecsMax} seconds`);
 }
 
 /** Refuses what can be neither a checkpoint's name nor a transaction id; whether it is one, the engine knows. */

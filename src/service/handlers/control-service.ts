@@ -4,7 +4,7 @@
  */
 import type { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { DatabaseRecord } from "../../control/databases/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../../control/access/identity.ts";
 import {
@@ -21,6 +21,8 @@ import { namespacePolicyHandlers } from "./policy-service.ts";
 import { checkJudged } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
+const tokenSecsDefault = 3_600;
+
 function toInfo({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
   return { name, uuid, createdAt: BigInt(createdAtMs) };
 }
@@ -36,7 +38,7 @@ function checkTokenId(text: string): string {
   throw invalid("jti must be the id of a token, its claim jti: 26 characters");
 }
 
-function checkLifetime(expiresIn: number = limits.tokenSecsDefault): number {
+function checkLifetime(expiresIn: number = tokenSecsDefault): number {
   if (expiresIn >= 1 && expiresIn <= limits.tokenSecsMax) return expiresIn;
   throw invalid(`expires_in must be 1 to ${limits.tokenSecsMax} seconds`);
 }

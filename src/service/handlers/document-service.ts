@@ -2,7 +2,7 @@
 import { create } from "@bufbuild/protobuf";
 import { FindDocsResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";

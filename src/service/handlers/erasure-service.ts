@@ -7,7 +7,7 @@ import {
   type MemoryService,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
 import { isRecordId } from "../../format/audit/audit-event.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";

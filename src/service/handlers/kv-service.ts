@@ -1,7 +1,7 @@
 /** Keys and values over the wires. */
 import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";

@@ -4,7 +4,7 @@
 import { create } from "@bufbuild/protobuf";
 import { SqlResultSchema, type ExecuteSqlRequest, type SqlResult } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { SqlBatch, SqlStatementResult } from "../../model/sql/sql.ts";
 import { checkUserSql, looksReadOnly, SqlGuard } from "../../sqlite/guard.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";

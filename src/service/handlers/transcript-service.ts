@@ -1,6 +1,6 @@
 /** The transcript over the wires: turns are appended, listed and searched. */
 import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText, parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector, turnMessage } from "../call/data-messages.ts";

@@ -8,7 +8,7 @@ import {
   type VectorInput as VectorInputMessage,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
 import type { VectorInput } from "../../model/vectors/vector-collections.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";

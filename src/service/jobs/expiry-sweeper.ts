@@ -7,7 +7,7 @@
  * and the second finds nothing to do. Must not know: what expires, how it is removed.
  */
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { Rounds } from "../../base/rounds.ts";
@@ -19,6 +19,22 @@ import type { Retention } from "../../engine/api/protocol.ts";
 import { mainBranch } from "../../format/core/names.ts";
 import type { DuePlace } from "../../format/keys/expiry-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
+
+/** How often a node looks for what is due in its shards while there is some. */
+export const dueLookMs = 300_000;
+/**
+ * While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry
+ * may have come late.
+ */
+const dueIdleLookMs = 1_800_000;
+/** Within so long after the hour, so that not all nodes look at once. */
+const dueSpreadMs = 120_000;
+/** Between two looks of which the first has passed as many entries as it may. */
+const dueGoOnMs = 1_000;
+/** Entries that one look passes; the next one goes on behind them. */
+const dueEntriesMax = 10_000;
+/** Databases that a node sweeps at once. */
+const dueSweepsAtOnceMax = 4;
 
 export interface DueSweepsParts {
   readonly world: World;
@@ -75,25 +91,25 @@ export class DueSweeps {
     const { store, world, shards } = this.#parts;
     // As it is when the look fails.
     this.#left = "some";
-    const permits = new Semaphore(limits.dueSweepsAtOnceMax);
+    const permits = new Semaphore(dueSweepsAtOnceMax);
     for (let passed = 0; !this.#rounds.closing;) {
       const page = await listDue(store, world.time.sureMs(), this.#after, shards);
       await Promise.all(page.entries.map((place) => permits.run(() => this.#sweep(place))));
       passed += page.entries.length;
       this.#after = page.next;
       this.#left = page.next !== undefined ? "more" : passed > 0 ? "some" : "none";
-      if (page.next === undefined || passed >= limits.dueEntriesMax) return;
+      if (page.next === undefined || passed >= dueEntriesMax) return;
     }
   }
 
   /** Entries are due at full hours. */
   #pauseMs(): number {
-    if (this.#left === "more") return limits.dueGoOnMs;
-    if (this.#left === "some") return limits.dueLookMs;
+    if (this.#left === "more") return dueGoOnMs;
+    if (this.#left === "some") return dueLookMs;
     const { world } = this.#parts;
     const [chance = 0] = world.randomBytes(1);
     const untilHourMs = hourMs - (world.nowMs() % hourMs);
-    return Math.min(untilHourMs, limits.dueIdleLookMs) + (limits.dueSpreadMs * chance) / 256;
+    return Math.min(untilHourMs, dueIdleLookMs) + (dueSpreadMs * chance) / 256;
   }
 
   async #sweep(place: DuePlace): Promise<void> {

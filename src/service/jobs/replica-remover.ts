@@ -7,7 +7,7 @@
  * that take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { RisingPause, Rounds } from "../../base/rounds.ts";
@@ -20,6 +20,25 @@ import type { EngineClient } from "../../engine/threads/client.ts";
 import { isStanding } from "../../format/records/copy-record.ts";
 import { mainBranch } from "../../format/core/names.ts";
 import type { CopyPlace } from "../../format/keys/node-keys.ts";
+
+/**
+ * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
+ * rarely, up to `shardLookMsMax`, while it finds none.
+ */
+export const replicaPurgerMs = 30_000;
+/**
+ * A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the
+ * second.
+ */
+const deletedLookMsMin = 30_000;
+const deletedLookMsMax = 3_600_000;
+/** Purges of copies that one look carries out; the next one goes on. */
+const copyOrdersMax = 10_000;
+/**
+ * How long a node that starts goes on purging copies before it serves; the rest goes while it serves, and their
+ * erasures wait.
+ */
+const replicaPurgerStartMs = 30_000;
 
 export interface ReplicaRemoverParts {
   readonly world: World;
@@ -54,7 +73,7 @@ export class ReplicaRemover {
   readonly #parts: ReplicaRemoverParts;
   readonly #deleted = new LruMap<string, Deleted>(limits.copiesRememberedMax);
   readonly #rounds: Rounds;
-  readonly #pause = new RisingPause(limits.replicaPurgerMs, limits.shardLookMsMax);
+  readonly #pause = new RisingPause(replicaPurgerMs, limits.shardLookMsMax);
   /** Whether the last look found anything that is new, or failed. */
   #isBusy = true;
 
@@ -75,7 +94,7 @@ export class ReplicaRemover {
   async start(): Promise<void> {
     const { world, cluster } = this.#parts;
     const first = this.#rounds.start();
-    if (cluster) await Promise.race([first, sleep(world, limits.replicaPurgerStartMs)]);
+    if (cluster) await Promise.race([first, sleep(world, replicaPurgerStartMs)]);
   }
 
   /** Looks now: there is an order for this node, or shards have become its own. */
@@ -106,7 +125,7 @@ export class ReplicaRemover {
     let count = 0;
     for await (const place of cluster.copies.orders(cluster.nodeId)) {
       byDatabase.set(place.uuid, [...(byDatabase.get(place.uuid) ?? []), place]);
-      if (++count >= limits.copyOrdersMax) break;
+      if (++count >= copyOrdersMax) break;
     }
     for (const [uuid, places] of byDatabase) {
       if (this.#rounds.closing) return;
@@ -138,7 +157,7 @@ export class ReplicaRemover {
       const deleted = this.#deleted.get(uuid) ?? {
         isBeingPurged: false,
         nextMs: 0,
-        pause: new RisingPause(limits.deletedLookMsMin, limits.deletedLookMsMax),
+        pause: new RisingPause(deletedLookMsMin, deletedLookMsMax),
       };
       await this.#told(
         "a deleted database could not be taken care of yet",

@@ -9,7 +9,7 @@
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareQuestion } from "../../ai/answering.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { consult, requireAssistant } from "./assistants.ts";
 import type { ServiceHandlers } from "../call/context.ts";

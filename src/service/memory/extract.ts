@@ -8,7 +8,7 @@ import type { ExtractRequest, MemoryService } from "../../../gen/palimpsest/v1/m
 import { prepareExtraction, type Proposal, type Proposals, type SpokenTurn } from "../../ai/extraction.ts";
 import { utf8Length } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { checkMemories, type MemoryInput } from "../../model/memory/memory.ts";
 import { consult, requireAssistant } from "./assistants.ts";
@@ -20,16 +20,18 @@ import { inputMessage } from "./memory-messages.ts";
 import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
+/** Turns of one extraction, and their JSON: about 60,000 tokens. */
+export const extractTurnsMax = 500;
+export const extractTurnsBytesMax = 256 * 1024;
+
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
 function parseTurns(request: ExtractRequest): SpokenTurn[] {
   const text = jsonText(request, "turns") ?? "[]";
-  if (utf8Length(text) > limits.extractTurnsBytesMax)
-    throw invalid(
-      `turns must be at most ${limits.extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`,
-    );
+  if (utf8Length(text) > extractTurnsBytesMax)
+    throw invalid(`turns must be at most ${extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`);
   const turns = parseExact(text) as readonly Readonly<Record<string, unknown>>[];
-  if (turns.length === 0 || turns.length > limits.extractTurnsMax)
-    throw invalid(`turns must hold 1 to ${limits.extractTurnsMax} turns`);
+  if (turns.length === 0 || turns.length > extractTurnsMax)
+    throw invalid(`turns must hold 1 to ${extractTurnsMax} turns`);
   return turns.map((turn, at) => {
     const { role, content } = turn;
     if (typeof role !== "string") throw invalid(`turns[${at}].role must be a string`);

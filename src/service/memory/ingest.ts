@@ -5,7 +5,6 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { turn } from "../../base/world.ts";
 import { checkMemory, checkMemoryCount, type MemoryInput } from "../../model/memory/memory.ts";
 import type { Target } from "../../engine/api/protocol.ts";
@@ -15,6 +14,9 @@ import { readProfilePolicy } from "../handlers/governance.ts";
 import { inputBytes } from "./memory-messages.ts";
 import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
+
+/** Memories of one ingest are checked so much at a time. */
+const checkedAtOnceBytes = 64 * 1024;
 
 /** What became of each memory, in their order, and the state they are in. */
 export interface Ingested {
@@ -45,7 +47,7 @@ async function checkAll({ world }: NodeParts, memories: readonly MemoryInput[]):
   let bytes = 0;
   for (let at = 0; at < memories.length; at++) {
     bytes += inputBytes([memories[at]!]);
-    if (bytes > limits.checkedAtOnceBytes) {
+    if (bytes > checkedAtOnceBytes) {
       await turn(world);
       bytes = 0;
     }

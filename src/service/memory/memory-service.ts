@@ -1,7 +1,7 @@
 /** Typed memory over the wires: translates messages to commands and records to messages. */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";

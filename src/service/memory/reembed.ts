@@ -6,12 +6,14 @@
  */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { EmbeddedKind } from "../../model/memory/memory-vectors.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { readProfilePolicy, refuseDeniedEgress } from "../handlers/governance.ts";
 import { requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
+
+/** Vectors of another model that are removed in one step. */
+export const embedRetiredRowsMax = 500;
 
 /** Where a step begins: a kind, and the row that the step before ended at. */
 interface Position {
@@ -51,7 +53,7 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
       const target = await requireProfileTarget(node, context, request);
       const options = engineOptions(context);
       if (after === 0) {
-        const input = { kind, embeddedBy: embedding.maker.name, rowsMax: limits.embedRetiredRowsMax };
+        const input = { kind, embeddedBy: embedding.maker.name, rowsMax: embedRetiredRowsMax };
         const { value, txid } = seen(context, await node.engine.write(target, "embedding.retire", input, options));
         if (value.more) return { embedded: 0, left: 0, nextCursor: encodeCursor({ kind, after }), txid };
       }

@@ -2,12 +2,15 @@
  * Who may come in now: the node's concurrency cap, the control rate, and what one credential may take of the rest.
  *
  * Always true: at most `concurrency` calls are under way and as many again wait; whoever is turned away is told when
- * to come back. Buckets are kept for as many callers as `limits.rateBucketsMax`, the idle ones forgotten first.
+ * to come back. Buckets are kept for as many callers as `rateBucketsMax`, the idle ones forgotten first.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
+
+/** Callers whose control rate is remembered. */
+const rateBucketsMax = 10_000;
 
 export class Concurrency {
   readonly #max: number;
@@ -92,7 +95,7 @@ export class Rate {
   readonly #world: World;
   /** What is counted, for the refusal. */
   readonly #what: string;
-  readonly #buckets = new LruMap<string, Bucket>(limits.rateBucketsMax);
+  readonly #buckets = new LruMap<string, Bucket>(rateBucketsMax);
 
   constructor(perSecond: number, world: World, what = "control requests") {
     this.#perSecond = perSecond;

@@ -6,13 +6,20 @@
  * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
  * something. Must not know which node should hold a database (service/placement/places).
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
 import type { Acquisition, Leases } from "../../store/port/leases.ts";
+
+/** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
+const heldMax = 50_000;
+/** How long an engine has to take a database over, or to ship what there is of it. */
+const takeMs = 10_000;
+/** Databases that a leaving node gives up at once, and how long it goes on with that. */
+const handOversAtOnceMax = 32;
+const handOverMs = 8_000;
 
 export interface HeldParts {
   readonly local: EngineClient;
@@ -30,7 +37,7 @@ export class Held {
   /** Counts the losses of the node's lease. */
   #losses = 0;
 
-  constructor(parts: HeldParts, countMax: number = limits.heldMax) {
+  constructor(parts: HeldParts, countMax: number = heldMax) {
     this.#parts = parts;
     this.#leaseEpochs = new LruMap(
       countMax,
@@ -77,16 +84,13 @@ export class Held {
     });
   }
 
-  /** Gives up everything, also what is being taken now. Ends after `limits.handOverMs` at the latest. */
+  /** Gives up everything, also what is being taken now. Ends after `handOverMs` at the latest. */
   async releaseAll(): Promise<void> {
     const { world } = this.#parts;
-    const untilMs = world.monotonicMs() + limits.handOverMs;
+    const untilMs = world.monotonicMs() + handOverMs;
     while (this.#leaseEpochs.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
       const some = new Set(
-        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#leaseEpochs.keys()].slice(
-          0,
-          limits.handOversAtOnceMax,
-        ),
+        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#leaseEpochs.keys()].slice(0, handOversAtOnceMax),
       );
       await Promise.all([...some].map((uuid) => this.releaseHeld(uuid)));
     }
@@ -128,7 +132,7 @@ export class Held {
     if (acquisition.kind === "held") return acquisition;
     if (losses === this.#losses) {
       await local
-        .hold(uuid, acquisition.leaseEpoch, { deadlineMs: world.monotonicMs() + limits.takeMs })
+        .hold(uuid, acquisition.leaseEpoch, { deadlineMs: world.monotonicMs() + takeMs })
         .catch(async (error: unknown) => {
           await this.#releaseDatabase(uuid, acquisition.leaseEpoch);
           throw error;
@@ -150,7 +154,7 @@ export class Held {
   async #releaseDatabase(uuid: string, leaseEpoch: number): Promise<void> {
     const { local, log, world } = this.#parts;
     try {
-      await local.releaseDatabase(uuid, { deadlineMs: world.monotonicMs() + limits.takeMs });
+      await local.releaseDatabase(uuid, { deadlineMs: world.monotonicMs() + takeMs });
     } catch (error) {
       log.error("a database could not be handed over, and its lease is kept", error, { uuid });
       return;

@@ -8,7 +8,7 @@
  * (service/placement/places), what carries calls between nodes, nor what coordinates them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { parseTraceparent, formatTraceparent } from "../../base/trace.ts";
 import { sleep } from "../../base/world.ts";
@@ -21,6 +21,11 @@ import { Held } from "./owned-databases.ts";
 import { ManifestNotifications, type ManifestNotificationsParts } from "./manifest-notifications.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
 import { Places, unavailable, type Elsewhere, type PlacesParts } from "./places.ts";
+
+/** How often a call that nobody takes is tried, if its time allows: about a minute with the pauses. */
+const placementTriesMax = 64;
+const placementPauseMsMin = 50;
+const placementPauseMsMax = 1_000;
 
 /** What a placement works with. It is the only one that the engine may `tell`. */
 export interface PlacementParts extends ManifestNotificationsParts, PlacesParts {}
@@ -264,8 +269,7 @@ export class Placement extends EnginePort implements PeerHost {
   async #mayTry(tries: number, { deadlineMs, signal }: CallOptions): Promise<boolean> {
     const { world } = this.#parts;
     const pauseMs = this.#pauseMs(tries);
-    if (tries >= limits.placementTriesMax || world.monotonicMs() + pauseMs >= deadlineMs || signal?.aborted)
-      return false;
+    if (tries >= placementTriesMax || world.monotonicMs() + pauseMs >= deadlineMs || signal?.aborted) return false;
     if (pauseMs > 0) await sleep(world, pauseMs);
     return true;
   }
@@ -311,7 +315,7 @@ export class Placement extends EnginePort implements PeerHost {
    */
   #pauseMs(tries: number): number {
     if (tries < 2) return 0;
-    const longest = Math.min(limits.placementPauseMsMax, limits.placementPauseMsMin * 2 ** (tries - 2));
+    const longest = Math.min(placementPauseMsMax, placementPauseMsMin * 2 ** (tries - 2));
     const [chance = 0] = this.#parts.world.randomBytes(1);
     return longest * (0.5 + chance / 512);
   }

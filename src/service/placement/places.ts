@@ -6,7 +6,7 @@
  * only under a live lease of a node that is not leaving. Must not know: calls, and how they get to another node.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
@@ -16,6 +16,15 @@ import type { Held } from "./owned-databases.ts";
 import { Unreachable } from "./peers.ts";
 import { Rendezvous } from "./rendezvous.ts";
 import { Routes, type RoutesParts } from "./routes.ts";
+
+/**
+ * How long object storage is given to say whether a database was ever written; otherwise it is taken for one that
+ * was.
+ */
+const unwrittenLookMs = 1_000;
+/** A node that could not be reached, or would not take a database, is not chosen for another so soon. */
+const shunMs = 2_000;
+const shunnedNodesMax = 1_000;
 
 /** What places are found with. */
 export interface PlacesParts extends RoutesParts {
@@ -38,7 +47,7 @@ export class Places {
   readonly #routes: Routes;
   readonly #searches = new Map<string, Promise<Place | undefined>>();
   /** Nodes that could not be reached or would not take a database, and until when others are preferred. */
-  readonly #shunnedUntil = new LruMap<string, number>(limits.shunnedNodesMax);
+  readonly #shunnedUntil = new LruMap<string, number>(shunnedNodesMax);
   #rendezvous = new Rendezvous([]);
   #lease: LeaseSpan | undefined;
   #isLeaving = false;
@@ -103,7 +112,7 @@ export class Places {
     if (place.here) return this.#held.forget(uuid, place.leaseEpoch);
     this.#routes.forget(uuid, place);
     if (error instanceof Unreachable || place.leaseEpoch === undefined)
-      this.#shunnedUntil.set(place.nodeId, this.#parts.world.monotonicMs() + limits.shunMs);
+      this.#shunnedUntil.set(place.nodeId, this.#parts.world.monotonicMs() + shunMs);
   }
 
   /** The database is not here any more, and nothing is known of who else has it. */
@@ -158,7 +167,7 @@ export class Places {
   async #isUnwritten(uuid: string): Promise<boolean> {
     const { world, isUnwritten } = this.#parts;
     try {
-      return await within(world, limits.unwrittenLookMs, () => isUnwritten(uuid));
+      return await within(world, unwrittenLookMs, () => isUnwritten(uuid));
     } catch (error) {
       if (error instanceof StoreError || error instanceof TimeUp) return false;
       throw error;

@@ -6,11 +6,17 @@
  * and while the coordination store does not answer, routes stay as good as they were.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { Holder, Leases } from "../../store/port/leases.ts";
+
+/**
+ * A holder that was looked up so long ago is looked up again, beside the call: one that hangs does not say that it
+ * lost the database.
+ */
+export const routeFreshMs = 5_000;
 
 export interface RoutesParts {
   readonly leases: Leases;
@@ -37,7 +43,7 @@ export class Routes {
     const route = this.#routes.get(uuid);
     if (!route) return undefined;
     const nowMs = this.#parts.world.monotonicMs();
-    if (nowMs - route.lookedAtMs >= limits.routeFreshMs) {
+    if (nowMs - route.lookedAtMs >= routeFreshMs) {
       route.lookedAtMs = nowMs;
       void this.#lookAgain(uuid, route);
     }

@@ -9,13 +9,15 @@
  * not know what the jobs are.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { Rounds } from "../../base/rounds.ts";
 import type { World } from "../../base/world.ts";
 import type { OwnedShards } from "../../control/databases/owned-pages.ts";
 import { shardsCount, shardText } from "../../format/core/shards.ts";
 import type { LiveNode } from "../../store/port/leases.ts";
 import { computeSeed, computeWeight, type Seed } from "./rendezvous.ts";
+
+/** How often a node looks which nodes live: those that have come or gone change whose a shard is. */
+export const shardMembersMs = 10_000;
 
 export interface ShardsParts {
   readonly world: World;
@@ -36,7 +38,7 @@ export class Shards implements OwnedShards {
 
   constructor(parts: ShardsParts) {
     this.#parts = parts;
-    this.#rounds = new Rounds({ world: parts.world, pauseMs: limits.shardMembersMs, round: () => this.look() });
+    this.#rounds = new Rounds({ world: parts.world, pauseMs: shardMembersMs, round: () => this.look() });
   }
 
   /** Looks which nodes live, now and from time to time; resolves after the first look. */

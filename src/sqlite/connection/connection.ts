@@ -6,8 +6,22 @@
  */
 import Database from "better-sqlite3";
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
+
+const cachedStatementCharsMax = 16 * 1024;
+/**
+ * So often, in statements, a command's log is looked at while it runs: a statement of ours writes about a document, 1
+ * MiB at most.
+ */
+const logLookStatements = 16;
+/**
+ * A transaction that finds no room is told that the database is full, and not the disk, when so many pages or fewer
+ * are left.
+ */
+const databasePagesSpare = 2 ** 16;
+/** So often, in statements, the time is looked at between them. */
+const sliceLookStatements = 8;
 
 /** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -101,17 +115,17 @@ export class Connection {
     const [most, pages, free] = ["max_page_count", "page_count", "freelist_count"].map(
       (name) => this.raw.pragma(name, { simple: true }) as number,
     );
-    return pages! - free! + limits.databasePagesSpare >= most!;
+    return pages! - free! + databasePagesSpare >= most!;
   }
 
   /** The cached prepared statement of a text that is our own; user SQL is prepared apart (model/sql/sql). */
   prepared(sql: string): Database.Statement {
-    if (this.#lookAtTime && ++this.#prepared % limits.sliceLookStatements === 0) this.#lookAtTime();
+    if (this.#lookAtTime && ++this.#prepared % sliceLookStatements === 0) this.#lookAtTime();
     const found = this.#statements.get(sql);
     if (found) return found;
     const statement = this.raw.prepare(sql);
     // A longer one is one client's long list of conditions, and would take the place of what everybody uses.
-    if (sql.length <= limits.cachedStatementCharsMax) this.#statements.set(sql, statement);
+    if (sql.length <= cachedStatementCharsMax) this.#statements.set(sql, statement);
     return statement;
   }
 
@@ -130,7 +144,7 @@ export class Connection {
   }
 
   run(sql: string, ...params: readonly SqlParameter[]): RunResult {
-    if (this.#look && ++this.#runs % limits.logLookStatements === 0) this.#look();
+    if (this.#look && ++this.#runs % logLookStatements === 0) this.#look();
     const result = this.prepared(sql).run(...params);
     return { changes: result.changes, lastInsertRowid: Number(result.lastInsertRowid) };
   }

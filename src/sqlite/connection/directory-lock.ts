@@ -7,7 +7,12 @@
  */
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { limits } from "../../base/limits/limits.ts";
+
+/**
+ * For so long a starting node waits for processes that a killed one has left: they end with it, but not in the same
+ * instant.
+ */
+const sqlOrphanMsMax = 10_000;
 
 export interface DirectoryLock {
   release(): void;
@@ -23,12 +28,7 @@ const processesFile = "processes.lock.db";
 export function lockDirectory(directory: string): DirectoryLock {
   const database = exclusively(directory, nodeFile, 0, "is in use by another process");
   try {
-    exclusively(
-      directory,
-      processesFile,
-      limits.sqlOrphanMsMax,
-      "is in use by a process that a node before has left",
-    ).close();
+    exclusively(directory, processesFile, sqlOrphanMsMax, "is in use by a process that a node before has left").close();
   } catch (error) {
     database.close();
     throw error;
@@ -38,7 +38,7 @@ export function lockDirectory(directory: string): DirectoryLock {
 
 /** Says that a process of the directory's node is there, until it is released or ends. */
 export function joinDirectory(directory: string): DirectoryLock {
-  const database = new Database(join(directory, processesFile), { readonly: true, timeout: limits.sqlOrphanMsMax });
+  const database = new Database(join(directory, processesFile), { readonly: true, timeout: sqlOrphanMsMax });
   try {
     // A read transaction: shared among those who hold it.
     database.exec("BEGIN");

@@ -17,12 +17,14 @@
  * Must not know: what the pages hold, when the log is folded in, page caches (a cached page still has its old slack).
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, readSync } from "node:fs";
-import { limits } from "../../base/limits/limits.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import { writeWhole, type Disk } from "../../base/disk.ts";
 
+/** Pages of a database file that are looked through for slack in one go: a few milliseconds. */
+const slackChunkBytes = 1024 * 1024;
+
 /** Pages that are read in one go. */
-const chunkPages = Math.floor(limits.slackChunkBytes / pageBytes);
+const chunkPages = Math.floor(slackChunkBytes / pageBytes);
 
 /** One for all files of a thread: no call leaves anything in them, and no two calls run at once. */
 const chunk = Buffer.alloc(chunkPages * pageBytes);

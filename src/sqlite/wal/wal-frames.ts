@@ -17,7 +17,7 @@
  */
 import { readSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 
 /** Bytes of the header of a log. */

@@ -19,9 +19,11 @@ import {
 import type { KeyValue } from "../../../gen/etcd/api/mvccpb/kv_pb.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { EtcdEndpoint, parseEtcdAddress, isUnseen, Unanswered, type EtcdAsk } from "./etcd-endpoint.ts";
+
+export const coordEndpointsMax = 16;
 
 /** A key as etcd has it. */
 export interface EtcdEntry {
@@ -101,8 +103,8 @@ export class EtcdClient {
 
   /** Reads the endpoints; nothing is sent yet. Throws `misconfigured` when one of them is none. */
   constructor(endpoints: readonly string[], world: Pick<World, "after">) {
-    if (endpoints.length < 1 || endpoints.length > limits.coordEndpointsMax) {
-      throw new StoreError("misconfigured", `etcd: there must be 1 to ${limits.coordEndpointsMax} endpoints`);
+    if (endpoints.length < 1 || endpoints.length > coordEndpointsMax) {
+      throw new StoreError("misconfigured", `etcd: there must be 1 to ${coordEndpointsMax} endpoints`);
     }
     this.#endpoints = endpoints.map((text) => new EtcdEndpoint(parseEtcdAddress(text), world));
   }

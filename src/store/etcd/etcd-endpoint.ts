@@ -10,10 +10,13 @@ import { Code, ConnectError, createClient, type CallOptions, type Client } from 
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Auth, KV, Lease } from "../../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { CalmConnection } from "./http2-goaway-workaround.ts";
+
+/** One call of the coordination store must have its answer from one endpoint by then. */
+const coordCallMs = 2_000;
+const coordAnswerBytesMax = 4 * 1_024 * 1_024;
 
 /** Where etcd is, and who we are to it. */
 export interface EtcdAddress {
@@ -85,7 +88,7 @@ class Session {
     const transport = createGrpcTransport({
       baseUrl: origin,
       sessionManager: this.connection,
-      readMaxBytes: limits.coordAnswerBytesMax,
+      readMaxBytes: coordAnswerBytesMax,
       acceptCompression: [],
     });
     this.#services = { kv: createClient(KV, transport), lease: createClient(Lease, transport) };
@@ -173,7 +176,7 @@ export class EtcdEndpoint {
     const session = (this.#session ??= new Session(this.#address));
     let wasSent = false;
     try {
-      return await within(this.#world, limits.coordCallMs, async (signal) => {
+      return await within(this.#world, coordCallMs, async (signal) => {
         if ((await session.connection.connect()) === "error")
           throw new Unanswered(false, describeError(session.connection.error()));
         return session.ask(signal, (services, options) => {

@@ -10,7 +10,7 @@
  * span that was told runs out by itself. Must not know: what holding a database means.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -30,6 +30,23 @@ import { EtcdMembers } from "./etcd-members.ts";
 import { decodeHolder, LeaseKeys, nodeText, decodeLeaseEpoch, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "../port/leases.ts";
 import { within } from "../../base/time-limit.ts";
+
+/** Another node may take over a database this long after its holder was last heard of. */
+export const leaseTtlSecs = 10;
+export const leaseRenewMs = 2_000;
+/**
+ * A node takes its lease to end earlier than etcd does by this: a paused process must find that out before it
+ * answers.
+ */
+export const leaseMarginMs = 2_000;
+const leaseRetryMsMin = 100;
+const leaseRetryMsMax = 2_000;
+/** How long a node that stops tries to give its lease back; otherwise it runs out by itself. */
+const leaseLeaveMs = 3_000;
+/** Another node's change may come between a look and what rests on it this often. */
+const coordTriesMax = 16;
+/** Counts of lease epochs that a node remembers: as many as there are (store/etcd/lease-records). */
+const coordLeaseEpochsMax = 4_096;
 
 /** What the keys of a cluster begin with, unless somebody shares an etcd between several. */
 const defaultPrefix = "palimpsest/";
@@ -69,7 +86,7 @@ export class EtcdLeases implements Leases {
   #lease: EtcdLease | undefined;
   readonly #acquiring = new KeyedMutex();
   /** How far the lease epochs were counted when that was last seen, by the key that counts them. */
-  readonly #lastLeaseEpochs = new LruMap<string, EtcdEntry>(limits.coordLeaseEpochsMax);
+  readonly #lastLeaseEpochs = new LruMap<string, EtcdEntry>(coordLeaseEpochsMax);
   /** Announcements go out one after the other, so that the last one stays. */
   readonly #announcing = new Semaphore(1);
   /** What was announced last, and with which lease. */
@@ -90,9 +107,9 @@ export class EtcdLeases implements Leases {
     this.#progress = options.progress;
     this.#keys = new LeaseKeys(options.prefix ?? defaultPrefix);
     this.#members = new EtcdMembers({ client: this.#client, keys: this.#keys, world: options.world, log: options.log });
-    this.#ttlSecs = options.ttlSecs ?? limits.leaseTtlSecs;
-    this.#renewMs = options.renewMs ?? limits.leaseRenewMs;
-    this.#marginMs = options.marginMs ?? limits.leaseMarginMs;
+    this.#ttlSecs = options.ttlSecs ?? leaseTtlSecs;
+    this.#renewMs = options.renewMs ?? leaseRenewMs;
+    this.#marginMs = options.marginMs ?? leaseMarginMs;
   }
 
   async join(node: LiveNode, events: LeaseEvents): Promise<void> {
@@ -128,7 +145,7 @@ export class EtcdLeases implements Leases {
       this.#lastLeaseEpochs.get(leaseEpochsKey),
       undefined,
     ];
-    for (let tries = 0; tries < limits.coordTriesMax; tries++) {
+    for (let tries = 0; tries < coordTriesMax; tries++) {
       const holder = writer && decodeHolder(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
       const leaseEpoch =
@@ -190,7 +207,7 @@ export class EtcdLeases implements Leases {
     this.#hasLeft = true;
     this.#cancelRound();
     try {
-      await within(this.#world, limits.leaseLeaveMs, async () => {
+      await within(this.#world, leaseLeaveMs, async () => {
         // Its failure has been told already.
         await Promise.allSettled([this.#round]);
         const lease = this.#lease;
@@ -249,7 +266,7 @@ export class EtcdLeases implements Leases {
 
   /** Ever longer up to a bound, and random, so that a crowd disperses. */
   #retryMs(): number {
-    const mostMs = Math.min(limits.leaseRetryMsMax, limits.leaseRetryMsMin * 2 ** Math.max(0, this.#failures - 1));
+    const mostMs = Math.min(leaseRetryMsMax, leaseRetryMsMin * 2 ** Math.max(0, this.#failures - 1));
     const fraction = Buffer.from(this.#world.randomBytes(4)).readUInt32LE() / 2 ** 32;
     return (mostMs * (1 + fraction)) / 2;
   }

@@ -8,12 +8,24 @@
  * Nodes of older builds do not change that key, so the list is read anew now and then. Must not know: what nodes are
  * for.
  */
-import { limits } from "../../base/limits/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { get, list, type EtcdClient, type EtcdEntry } from "./etcd-client.ts";
 import type { LeaseKeys } from "./lease-records.ts";
 import type { LiveNode } from "../port/leases.ts";
+
+/**
+ * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred
+ * for nothing.
+ */
+const coordNodesPageMax = 1_000;
+const coordNodesMax = 100_000;
+/** How long the live nodes are taken for the same without asking whether they are. */
+const coordNodesMs = 1_000;
+/**
+ * They are listed again after this, though nothing has said that they changed: nodes of older builds do not say it.
+ */
+const coordNodesListMs = 60_000;
 
 export interface EtcdMembersOptions {
   readonly client: EtcdClient;
@@ -44,7 +56,7 @@ export class EtcdMembers {
   /** Throws StoreError. */
   nodes(): Promise<readonly LiveNode[]> {
     const nowMs = this.#options.world.monotonicMs();
-    if (this.#look && nowMs - this.#look.atMs < limits.coordNodesMs) return this.#look.nodes;
+    if (this.#look && nowMs - this.#look.atMs < coordNodesMs) return this.#look.nodes;
     const look = { atMs: nowMs, nodes: this.#find(nowMs) };
     this.#look = look;
     look.nodes.catch(() => {
@@ -61,25 +73,25 @@ export class EtcdMembers {
 
   async #find(nowMs: number): Promise<readonly LiveNode[]> {
     const listed = this.#listed;
-    if (listed && nowMs - listed.atMs < limits.coordNodesListMs) {
+    if (listed && nowMs - listed.atMs < coordNodesListMs) {
       const { revision, count } = await this.#read(1);
       if (revision === listed.revision && count === listed.count) return listed.nodes;
     }
     // What comes while the pages are read changes these two, so that the next look finds that the list is old.
-    const { revision, count, found } = await this.#read(limits.coordNodesPageMax);
+    const { revision, count, found } = await this.#read(coordNodesPageMax);
     const entries = [...found];
-    while (entries.length < Math.min(count, limits.coordNodesMax)) {
+    while (entries.length < Math.min(count, coordNodesMax)) {
       const {
         read: [page = []],
       } = await this.#options.client.transact(
         [],
-        [list(this.#options.keys.nodes, limits.coordNodesPageMax, entries.at(-1)!.key)],
+        [list(this.#options.keys.nodes, coordNodesPageMax, entries.at(-1)!.key)],
       );
       if (page.length === 0) break;
       entries.push(...page);
     }
     this.#tellOfCrowd(count);
-    const nodes = entries.slice(0, limits.coordNodesMax).map((entry) => this.#options.keys.decodeNode(entry));
+    const nodes = entries.slice(0, coordNodesMax).map((entry) => this.#options.keys.decodeNode(entry));
     this.#listed = {
       nodes: listed && isSame(listed.nodes, nodes) ? listed.nodes : nodes,
       revision,
@@ -102,11 +114,11 @@ export class EtcdMembers {
 
   /** Said once, when it comes to that: the cluster goes on. */
   #tellOfCrowd(count: number): void {
-    const isCrowded = count > limits.coordNodesMax;
+    const isCrowded = count > coordNodesMax;
     if (isCrowded && !this.#isCrowded)
       this.#options.log.warn("there are more nodes than are looked at: those beyond are preferred for nothing", {
         nodes: count,
-        lookedAt: limits.coordNodesMax,
+        lookedAt: coordNodesMax,
       });
     this.#isCrowded = isCrowded;
   }

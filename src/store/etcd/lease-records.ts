@@ -12,9 +12,11 @@
  */
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { isCount, isObject, matching } from "../../format/core/json-shape.ts";
 import type { Holder, LiveNode } from "../port/leases.ts";
+
+const coordValueBytesMax = 1_024;
 
 /** A key and its bytes, as they were read. */
 export interface LeaseRecord {
@@ -118,7 +120,7 @@ function parseObject(record: LeaseRecord): Readonly<Record<string, unknown>> {
 }
 
 function decodeText(record: LeaseRecord): string {
-  const text = record.value.length <= limits.coordValueBytesMax ? decodeUtf8(record.value) : undefined;
+  const text = record.value.length <= coordValueBytesMax ? decodeUtf8(record.value) : undefined;
   if (text === undefined) throw corrupt(record);
   return text;
 }

@@ -1,7 +1,7 @@
 /**
  * A listing as a stream: as long as it is, one page of it is in memory.
  */
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ListedObject, ObjectStore } from "./object-store.ts";
 
 /** Every object under the prefix, in the order of keys, those behind `after` only. */

@@ -5,7 +5,7 @@
  * nonce), so that reading the object back tells whether this very put has landed.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./object-store.ts";
 
 export type KnownOutcome =

@@ -20,7 +20,7 @@ import {
 } from "@aws-sdk/client-s3";
 import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type {
   KeepingStore,
@@ -33,6 +33,23 @@ import type {
 } from "../port/object-store.ts";
 import { toS3Failure, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
+
+/** One attempt of a request must have its answer by then; an answer's body has as long again. */
+export const storeAnswerMs = 10_000;
+/** A body that is sent or read adds time at this rate: slower lines are taken for dead. */
+const storeBytesPerMsMin = 256;
+/** Attempts of one request, as long as a repeat is safe. */
+export const storeAttemptsMax = 8;
+/**
+ * The longest pause before the first repeat; it doubles with each. Pauses are random below it, so that a crowd
+ * disperses.
+ */
+const storeBackoffMs = 50;
+const storeBackoffMsMax = 4_000;
+/** After this long a request is not repeated any more. */
+const storeRepeatMs = 30_000;
+/** Connections of one thread to the object store; further requests wait for one. */
+const storeConnectionsMax = 64;
 
 /**
  * A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own.
@@ -70,7 +87,7 @@ const regionOfOtherServers = "us-east-1";
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 function createClient({ endpoint, region = endpoint && regionOfOtherServers, plainHttp }: S3Location): S3Client {
-  const agent = { keepAlive: true, maxSockets: limits.storeConnectionsMax };
+  const agent = { keepAlive: true, maxSockets: storeConnectionsMax };
   const client = new S3Client({
     ...(endpoint !== undefined && { endpoint }),
     ...(region !== undefined && { region }),
@@ -259,8 +276,7 @@ export class S3Store implements KeepingStore {
         if (error instanceof StoreError) throw error;
         const { kind, name } = toS3Failure(error);
         if (kind in expected) return expected[kind] as T;
-        const isLast =
-          attempt === limits.storeAttemptsMax || this.#world.monotonicMs() - startedMs > limits.storeRepeatMs;
+        const isLast = attempt === storeAttemptsMax || this.#world.monotonicMs() - startedMs > storeRepeatMs;
         if (isLast || !repeatable[verb].includes(kind)) throw buildFault(verb, kind, name, error);
       }
       await this.#pause(attempt);
@@ -274,7 +290,7 @@ export class S3Store implements KeepingStore {
     let cancel = (): void => {};
     const allow = (bytes: number): void => {
       cancel();
-      cancel = this.#world.after(limits.storeAnswerMs + bytes / limits.storeBytesPerMsMin, () => {
+      cancel = this.#world.after(storeAnswerMs + bytes / storeBytesPerMsMin, () => {
         reject(Object.assign(new Error("no answer in time"), { name: "Timeout" }));
         controller.abort();
       });
@@ -289,7 +305,7 @@ export class S3Store implements KeepingStore {
 
   /** Waits for a random part of what this attempt allows. */
   async #pause(attempt: number): Promise<void> {
-    const mostMs = Math.min(limits.storeBackoffMsMax, limits.storeBackoffMs * 2 ** (attempt - 1));
+    const mostMs = Math.min(storeBackoffMsMax, storeBackoffMs * 2 ** (attempt - 1));
     const fraction = Buffer.from(this.#world.randomBytes(4)).readUInt32LE() / 2 ** 32;
     // Timers let the process end. A node that is starting has nothing else yet, and would end without a word.
     const { port1: alive } = new MessageChannel();

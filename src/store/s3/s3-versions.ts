@@ -27,11 +27,15 @@ import type {
   S3Client,
 } from "@aws-sdk/client-s3";
 import { StoreError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { World } from "../../base/world.ts";
 import type { StoredObject, VersionPurge } from "../port/object-store.ts";
 import type { S3FailureKind } from "./s3-failure.ts";
+
+/** Older versions of one object that are looked at: a store in a directory keeps sixteen. */
+const olderVersionsMax = 64;
+/** Removals of old versions at once: there may be one for every manifest that was ever written. */
+const storePurgesAtOnceMax = 16;
 
 /**
  * Sends a request as often as its verb may be repeated; `expected` holds answers that come as errors. Throws
@@ -70,7 +74,7 @@ export class S3Versions {
   readonly #bucket: string;
   readonly #world: World;
   readonly #send: Send;
-  readonly #permits = new Semaphore(limits.storePurgesAtOnceMax);
+  readonly #permits = new Semaphore(storePurgesAtOnceMax);
 
   constructor(bucket: string, world: World, send: Send) {
     this.#bucket = bucket;
@@ -98,7 +102,7 @@ export class S3Versions {
     for (let from: Place | undefined, isFirst = true; isFirst || from; isFirst = false) {
       const { versions, next } = await this.#page(key, from, none);
       for (const version of versions.filter((one) => one.key === key && !one.isCurrent && !one.isMarker)) {
-        if (older.length === limits.olderVersionsMax) return older;
+        if (older.length === olderVersionsMax) return older;
         const kept = await this.#read(version);
         if (kept) older.push(kept);
       }

@@ -1,11 +1,17 @@
 /** What models are given to read, and how what they wrote is read: fences, bounds, spellings. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { prepareQuestion, type KnownMemory } from "../../../src/ai/answering.ts";
+import {
+  prepareQuestion,
+  type KnownMemory,
+  askContentBytesMax,
+  askMemoriesBytesMax,
+} from "../../../src/ai/answering.ts";
 import { dataBlock, fenced } from "../../../src/ai/data-block.ts";
 import { prepareExtraction, normalizeTopicKey } from "../../../src/ai/extraction.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { parseBlock } from "../../support/assistant-server.ts";
+import { summaryBytesMax } from "../../../src/model/memory/memory.ts";
 
 function memory(fields: Partial<KnownMemory> = {}): KnownMemory {
   return {
@@ -55,10 +61,10 @@ describe("fences", () => {
 describe("a question", () => {
   test("holds as many memories as fit, in their order, and at least one", () => {
     const largest = memory({
-      summary: "<".repeat(limits.summaryBytesMax),
+      summary: "<".repeat(summaryBytesMax),
       topicKey: "\u0001".repeat(limits.topicKeyBytesMax),
       source: "<".repeat(limits.sourceBytesMax),
-      content: JSON.stringify("\u0001<".repeat(limits.askContentBytesMax)),
+      content: JSON.stringify("\u0001<".repeat(askContentBytesMax)),
     });
     const { task, shown } = prepareQuestion(
       "q",
@@ -67,7 +73,7 @@ describe("a question", () => {
     );
     expect(shown.length).toBeGreaterThanOrEqual(1);
     expect(shown.length).toBeLessThan(9);
-    expect(task.data.length).toBeLessThan(limits.askMemoriesBytesMax + 1_000);
+    expect(task.data.length).toBeLessThan(askMemoriesBytesMax + 1_000);
     const many = Array.from({ length: 1_000 }, (_, at) => memory({ id: `mem_${at}`, summary: "x".repeat(1_000) }));
     const most = prepareQuestion("q", many, 0);
     expect(most.shown).toEqual(many.slice(0, most.shown.length));
@@ -89,7 +95,7 @@ describe("a question", () => {
     );
     expect(short.content).toEqual({ a: [1] });
     expect(long).not.toHaveProperty("content");
-    expect(long.content_begins).toHaveLength(limits.askContentBytesMax);
+    expect(long.content_begins).toHaveLength(askContentBytesMax);
     expect(long.content_begins.isWellFormed()).toBe(true);
   });
 

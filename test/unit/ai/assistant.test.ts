@@ -1,8 +1,14 @@
 /** The client of a model that writes, against a server that speaks the provider's protocol. */
 import { describe, expect, test } from "vitest";
-import { Assistant, type AssistantOptions, type AssistantTask } from "../../../src/ai/assistant.ts";
+import {
+  Assistant,
+  type AssistantOptions,
+  type AssistantTask,
+  assistantCallsMax,
+  assistantAttemptsMax,
+  assistantAnswerBytesMax,
+} from "../../../src/ai/assistant.ts";
 import type { ServiceError } from "../../../src/base/faults/errors.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
 import type { Log } from "../../../src/base/log.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { startAssistantServer, type AssistantReply, type AssistantServer } from "../../support/assistant-server.ts";
@@ -129,7 +135,7 @@ describe("failures", () => {
     ["JSON that is no message", { raw: "null" }, /form/],
     ["a message without content", { raw: '{"stop_reason":"end_turn","content":{}}' }, /form/],
     ["content without text", { raw: '{"stop_reason":"end_turn","content":[null,{"type":"text"}]}' }, /form/],
-    ["an answer beyond its bound", { raw: `"${"x".repeat(limits.assistantAnswerBytesMax)}"` }, /form/],
+    ["an answer beyond its bound", { raw: `"${"x".repeat(assistantAnswerBytesMax)}"` }, /form/],
     ["a refused key", { status: 401 }, /key \(status 401\)/],
     ["a refused request", { status: 400 }, /refused the request \(status 400\)/],
   ] as const)("%s is unavailable, is not tried again, and quotes nothing", async (_, reply, message) => {
@@ -163,7 +169,7 @@ describe("failures", () => {
   test("attempts are bounded", async () => {
     const tried = await bench([{ status: 500 }]);
     expect(await refusal(tried)).toMatchObject({ code: "unavailable", message: expect.stringContaining("status 500") });
-    expect(tried.server.requests).toHaveLength(limits.assistantAttemptsMax);
+    expect(tried.server.requests).toHaveLength(assistantAttemptsMax);
   });
 
   test("Retry-After is kept; one that ends after the deadline is passed on at once", async () => {
@@ -212,9 +218,9 @@ describe("time and room", () => {
   test("only so many calls are under way; a further one is turned away and sends nothing", async () => {
     const { server, write } = await bench(["hang"], { world: realWorld() });
     const gone = new AbortController();
-    const held = Array.from({ length: limits.assistantCallsMax }, () => write(50_000, gone.signal).catch(() => "gone"));
+    const held = Array.from({ length: assistantCallsMax }, () => write(50_000, gone.signal).catch(() => "gone"));
     await expect(write()).rejects.toMatchObject({ code: "overloaded", detail: { retryAfterSecs: 1 } });
-    await expect.poll(() => server.requests.length, { timeout: 5_000 }).toBe(limits.assistantCallsMax);
+    await expect.poll(() => server.requests.length, { timeout: 5_000 }).toBe(assistantCallsMax);
     gone.abort();
     await Promise.all(held);
     server.say(fine);

@@ -1,7 +1,6 @@
 /** When a provider that fails is left alone, and how it is asked whether it is back. */
 import { expect, test } from "vitest";
-import { Breaker } from "../../../src/ai/breaker.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { Breaker, breakerFailures, breakerOpenMs, breakerOpenMsMax } from "../../../src/ai/breaker.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 
 /** A clock that the test moves. */
@@ -16,9 +15,9 @@ function fail(breaker: Breaker, times: number): void {
 
 test("it opens after so many failures in a row, and an answer between them begins the count anew", () => {
   const breaker = new Breaker(stoppedWorld());
-  fail(breaker, limits.breakerFailures - 1);
+  fail(breaker, breakerFailures - 1);
   breaker.enter()!("answered");
-  fail(breaker, limits.breakerFailures - 1);
+  fail(breaker, breakerFailures - 1);
   expect(breaker.passes).toBe(true);
   fail(breaker, 1);
   expect(breaker.passes).toBe(false);
@@ -27,7 +26,7 @@ test("it opens after so many failures in a row, and an answer between them begin
 
 test("what ran out of a time that was too short counts neither way", () => {
   const breaker = new Breaker(stoppedWorld());
-  fail(breaker, limits.breakerFailures - 1);
+  fail(breaker, breakerFailures - 1);
   for (let time = 0; time < 10; time++) breaker.enter()!("unknown");
   expect(breaker.passes).toBe(true);
   fail(breaker, 1);
@@ -40,21 +39,21 @@ test(
   () => {
     const world = stoppedWorld();
     const breaker = new Breaker(world);
-    fail(breaker, limits.breakerFailures);
-    for (let restMs: number = limits.breakerOpenMs; ; restMs = Math.min(limits.breakerOpenMsMax, restMs * 2)) {
+    fail(breaker, breakerFailures);
+    for (let restMs: number = breakerOpenMs; ; restMs = Math.min(breakerOpenMsMax, restMs * 2)) {
       world.pass(restMs - 1);
       expect(breaker.enter(), `before ${restMs} are over`).toBeUndefined();
       world.pass(1);
       const leave = breaker.enter()!;
       expect(breaker.enter(), "beside a probe").toBeUndefined();
       leave("failed");
-      if (restMs === limits.breakerOpenMsMax) break;
+      if (restMs === breakerOpenMsMax) break;
     }
-    world.pass(limits.breakerOpenMsMax);
+    world.pass(breakerOpenMsMax);
     breaker.enter()!("unknown");
     expect(breaker.passes, "a probe that told nothing leaves room for another").toBe(true);
     breaker.enter()!("answered");
-    fail(breaker, limits.breakerFailures - 1);
+    fail(breaker, breakerFailures - 1);
     expect(breaker.passes).toBe(true);
   },
 );
@@ -64,6 +63,6 @@ test("what was let in before it opened does not lengthen the rest", () => {
   const breaker = new Breaker(world);
   const early = Array.from({ length: 50 }, () => breaker.enter()!);
   for (const leave of early) leave("failed");
-  world.pass(limits.breakerOpenMs);
+  world.pass(breakerOpenMs);
   expect(breaker.passes).toBe(true);
 });

@@ -1,12 +1,21 @@
 /** The embedder against a server that speaks the real protocols and can be told to misbehave. */
 import { expect, onTestFinished, test } from "vitest";
-import { embedAddress, ModelEmbedder } from "../../../src/ai/embedder.ts";
+import {
+  embedAddress,
+  ModelEmbedder,
+  embedBatchItemsMax,
+  embedBatchBytesMax,
+  embedRequestsMax,
+  embedRejectionsMax,
+} from "../../../src/ai/embedder.ts";
 import { findTraits, type EmbedProvider } from "../../../src/ai/embedding-models.ts";
 import { retryAfterMs } from "../../../src/ai/model-failure.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { modelServer, computeVector, type ModelServer } from "../../support/model-server.ts";
+import { embedTextBytesMax } from "../../../src/model/embedding.ts";
+import { breakerFailures, breakerOpenMs } from "../../../src/ai/breaker.ts";
 
 const world = realWorld();
 
@@ -106,18 +115,18 @@ test("many texts go in batches of bounded count and size, a few at a time, and e
     return undefined;
   };
   const texts = Array.from({ length: 400 }, (_, at) =>
-    at % 50 === 0 ? `text ${at} `.padEnd(limits.embedTextBytesMax, "x") : `text ${at}`,
+    at % 50 === 0 ? `text ${at} `.padEnd(embedTextBytesMax, "x") : `text ${at}`,
   );
   const { vectors, failure, sentItems } = await buildEmbedder(server).embed(texts, "document", soon(20_000));
   expect([failure, sentItems]).toEqual([undefined, 400]);
   for (const [at, text] of texts.entries())
     expect([...vectors[at]!]).toEqual([...Float32Array.from(computeVector(text, 256))]);
   for (const { body } of server.requests) {
-    expect(body.input.length).toBeLessThanOrEqual(limits.embedBatchItemsMax);
-    expect(Buffer.byteLength(body.input.join(""))).toBeLessThanOrEqual(limits.embedBatchBytesMax);
+    expect(body.input.length).toBeLessThanOrEqual(embedBatchItemsMax);
+    expect(Buffer.byteLength(body.input.join(""))).toBeLessThanOrEqual(embedBatchBytesMax);
   }
   expect(server.requests.length).toBeGreaterThanOrEqual(4);
-  expect(most).toBeLessThanOrEqual(limits.embedRequestsMax);
+  expect(most).toBeLessThanOrEqual(embedRequestsMax);
 });
 
 test("429 and 5xx are asked again, not before the time that Retry-After names", async () => {
@@ -262,14 +271,14 @@ test("where no text is taken, it is soon given up", async () => {
     soon(),
   );
   expect(failure).toBe("rejected");
-  expect(server.requests.length).toBeLessThanOrEqual(limits.embedRejectionsMax + 1);
+  expect(server.requests.length).toBeLessThanOrEqual(embedRejectionsMax + 1);
 });
 
 test("a provider that refuses the key is not asked again for this call, and left alone after some", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 401, text: "Incorrect API key provided: secret-key" });
   const embedder = buildEmbedder(server);
-  for (let call = 1; call <= limits.breakerFailures; call++)
+  for (let call = 1; call <= breakerFailures; call++)
     expect((await embedder.embed(["a"], "document", soon())).failure).toBe("refused");
   expect(embedder.isAwake).toBe(false);
   expect(await embedder.embed(["a"], "document", soon())).toEqual({
@@ -278,7 +287,7 @@ test("a provider that refuses the key is not asked again for this call, and left
     sentItems: 0,
     sentBytes: 0,
   });
-  expect(server.requests).toHaveLength(limits.breakerFailures);
+  expect(server.requests).toHaveLength(breakerFailures);
 });
 
 test("a provider that is back is found by one probe", async () => {
@@ -286,10 +295,9 @@ test("a provider that is back is found by one probe", async () => {
   const hasty = hastyWorld(20);
   server.misbehave = () => ({ kind: "status", status: 401 });
   const embedder = buildEmbedder(server, { world: hasty });
-  for (let call = 1; call <= limits.breakerFailures; call++)
-    await embedder.embed(["a"], "document", soon(60_000, hasty));
+  for (let call = 1; call <= breakerFailures; call++) await embedder.embed(["a"], "document", soon(60_000, hasty));
   server.misbehave = undefined;
-  await new Promise((resolve) => setTimeout(resolve, (2 * limits.breakerOpenMs) / 20));
+  await new Promise((resolve) => setTimeout(resolve, (2 * breakerOpenMs) / 20));
   expect((await embedder.embed(["a"], "document", soon(60_000, hasty))).failure).toBeUndefined();
 });
 
@@ -297,7 +305,7 @@ test("callers with too little time do not make it leave the provider alone", asy
   const server = await modelServer();
   server.misbehave = () => ({ kind: "hang" });
   const embedder = buildEmbedder(server);
-  for (let call = 0; call < 2 * limits.breakerFailures; call++) await embedder.embed(["a"], "query", soon(20));
+  for (let call = 0; call < 2 * breakerFailures; call++) await embedder.embed(["a"], "query", soon(20));
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(embedder.isAwake).toBe(true);
 });

@@ -1,7 +1,6 @@
 /** Whose act is next: on a clock that only the acts move. */
 import { expect, test } from "vitest";
-import { FairTurns } from "../../../src/base/fair-turns.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { FairTurns, turnHearMs } from "../../../src/base/fair-turns.ts";
 
 function setup() {
   let nowMs = 0;
@@ -34,8 +33,8 @@ test("an act runs at once when nobody is before it, and one tenant's acts in the
 test("others' events are heard between acts that take long", () => {
   const { turns, order, act, run } = setup();
   turns.take("a", () => {
-    for (const name of ["a1", "a2"]) turns.take("a", act(name, limits.turnHearMs));
-    act("a0", limits.turnHearMs)();
+    for (const name of ["a1", "a2"]) turns.take("a", act(name, turnHearMs));
+    act("a0", turnHearMs)();
   });
   expect(order).toEqual(["a0"]);
   turns.take("b", act("b1", 0));

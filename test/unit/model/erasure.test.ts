@@ -1,7 +1,7 @@
 /** Hard deletion of a target: everything of it goes, nothing else changes. */
 import { ulid } from "ulid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { traceBytes } from "../../../src/format/erasure/traces.ts";
 import {
   erasedMemoryId,
@@ -20,6 +20,7 @@ import { upsertVector } from "../../../src/model/vectors/vector-collections.ts";
 import { searchVectors } from "../../../src/model/vectors/vector-search.ts";
 import type { ErasureTarget } from "../../../src/format/erasure/erasure-receipt.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
+import { erasureTraceWindowsMax } from "../../../src/model/erasure-traces.ts";
 
 let database: ModelDatabase;
 const key = Buffer.alloc(32, 7);
@@ -290,14 +291,14 @@ test("windows within a vector that a vector which stays has too are left out; th
 });
 
 test("of too many windows a bounded number is kept, taken evenly, and all are counted", () => {
-  const turns = limits.erasureTraceWindowsMax + 1_000;
+  const turns = erasureTraceWindowsMax + 1_000;
   database.connection.exec(
     `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${turns}) INSERT INTO ` +
       "__service_turn (session_id, seq, created_at, role, content) " +
       "SELECT 'a session with a long name', i, 1700000000000 + i, 'user', '\"said\"' FROM n",
   );
   const { traces } = eraseSession("a session with a long name", true);
-  expect([traces.windowsTotal, traces.windows.length / traceBytes]).toEqual([turns, limits.erasureTraceWindowsMax]);
+  expect([traces.windowsTotal, traces.windows.length / traceBytes]).toEqual([turns, erasureTraceWindowsMax]);
 });
 
 test("traces are counted, and come to whole ones", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSchema, kvSweep } from "../../../src/model/kv.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 

@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../src/model/recall.ts";
 import { appendTurn } from "../../../src/model/transcript/transcript.ts";
 import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
+import { contentBytesMax } from "../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
@@ -278,7 +279,7 @@ describe("ranking", () => {
 
   test("contents that are too large for one answer are refused, fewer of them are given", () => {
     for (let at = 0; at < 33; at++)
-      say({ summary: "kiwi", content: JSON.stringify(String(at).padEnd(limits.contentBytesMax - 2, "_")) });
+      say({ summary: "kiwi", content: JSON.stringify(String(at).padEnd(contentBytesMax - 2, "_")) });
     expect(() => ask({ query: "kiwi", k: 33 })).toThrow(/^k must be lower/);
     expect(ask({ query: "kiwi", k: 32 })).toHaveLength(32);
   });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/guard.ts";
 import { listParameters, parseTokens } from "../../../src/sqlite/sql-tokens.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";

@@ -1,7 +1,7 @@
 /** A file of as many pages as a database may have. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { limits } from "../../../src/base/limits/limits.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { noRoom } from "../../../src/engine/database/refusals.ts";
 import { Connection } from "../../../src/sqlite/connection/connection.ts";
 import { isDiskFull, runGroup } from "../../../src/sqlite/group.ts";

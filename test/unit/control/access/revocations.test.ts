@@ -1,7 +1,7 @@
 /** Revoked tokens: whose they are, how other nodes learn of them, and when they are forgotten. */
 import { expect, test } from "vitest";
 import { silentLog } from "../../../../src/base/log.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import type { TokenIdentity } from "../../../../src/control/access/identity.ts";
 import { Revocations } from "../../../../src/control/access/revocations.ts";
 import { revocationPrefix } from "../../../../src/format/keys/revocation-keys.ts";

@@ -3,7 +3,7 @@ import { createHmac, createPrivateKey, createPublicKey, generateKeyPairSync, sig
 import fc from "fast-check";
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { Credentials, derivedClusterKey } from "../../../../src/control/access/credentials.ts";
 import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";

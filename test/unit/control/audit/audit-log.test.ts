@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { silentLog, type Log } from "../../../../src/base/log.ts";
 import { TrustedTime } from "../../../../src/base/trusted-time.ts";
 import { realWorld, type World } from "../../../../src/base/world.ts";
 import type { AuditEntry, AuditPolicy } from "../../../../src/control/audit/audit-entry.ts";
-import { AuditLog } from "../../../../src/control/audit/audit-log.ts";
-import { AuditStreams } from "../../../../src/control/audit/audit-streams.ts";
+import { AuditLog, auditEventsMax, auditStrangersMax } from "../../../../src/control/audit/audit-log.ts";
+import { AuditStreams, auditObjectsReadMax } from "../../../../src/control/audit/audit-streams.ts";
 import { auditTimeMs, type AuditEvent } from "../../../../src/format/audit/audit-event.ts";
 import { brokenLinks, firstLink } from "../../../../src/format/audit/audit-object.ts";
 import { formatDay, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
@@ -308,7 +307,7 @@ describe("a store that fails", () => {
     const { audit, store, events } = open({ log });
     store.decideFate = () => "refused";
     const extra = 7;
-    for (let txid = 0; txid < limits.auditEventsMax + extra; txid++) audit.record(ingest(txid));
+    for (let txid = 0; txid < auditEventsMax + extra; txid++) audit.record(ingest(txid));
     expect(audit.dropped).toBe(extra);
     store.decideFate = () => "fine";
     await audit.flush();
@@ -317,9 +316,9 @@ describe("a store that fails", () => {
     await audit.flush();
     const found = await new AuditStreams(store, silentLog).read("acme", {
       fromMs: 0,
-      limit: limits.auditEventsMax + 2,
+      limit: auditEventsMax + 2,
     });
-    expect(found.events).toHaveLength(limits.auditEventsMax + 2);
+    expect(found.events).toHaveLength(auditEventsMax + 2);
     expect(found.events.at(-2)).toMatchObject({
       action: "audit.dropped",
       outcome: "error",
@@ -335,9 +334,9 @@ describe("a store that fails", () => {
   test("a flood of strangers does not crowd out the others", async () => {
     const { audit, store } = open();
     store.decideFate = () => "refused";
-    for (let n = 0; n < limits.auditEventsMax; n++) audit.record(stranger);
+    for (let n = 0; n < auditEventsMax; n++) audit.record(stranger);
     const lost = audit.dropped;
-    expect(lost).toBe(limits.auditEventsMax - limits.auditStrangersMax);
+    expect(lost).toBe(auditEventsMax - auditStrangersMax);
     audit.record(ingest(1));
     expect(audit.dropped).toBe(lost);
   });
@@ -561,7 +560,7 @@ describe("reading", () => {
 
   test("a narrow filter ends a page early and the next one goes on", async () => {
     const { audit } = open();
-    const objects = limits.auditObjectsReadMax + 30;
+    const objects = auditObjectsReadMax + 30;
     for (let txid = 0; txid < objects; txid++) {
       audit.record(txid === objects - 1 ? { ...ingest(txid), profile: "bob" } : ingest(txid));
       await audit.flush();

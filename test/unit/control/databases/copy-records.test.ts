@@ -1,13 +1,13 @@
 /** Which nodes have copies of a database, what they say of them, and who is told to purge one. */
 import { describe, expect, test } from "vitest";
 import { StoreError, type StoreErrorKind } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import type { CopyPlace } from "../../../../src/format/keys/node-keys.ts";
 import { copyKey } from "../../../../src/format/keys/node-keys.ts";
 import { erasureMarkerKey } from "../../../../src/format/keys/object-keys.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
 import { setWorld } from "../../../support/set-world.ts";
+import { copyRecordBytesMax } from "../../../../src/format/records/copy-record.ts";
 
 const uuid = "00000000-0000-4000-8000-000000000001";
 const other = "00000000-0000-4000-8000-000000000002";
@@ -142,7 +142,7 @@ describe("copies", () => {
     [
       "that is longer than one can be",
       "corrupt",
-      (bytes) => Buffer.concat([bytes, Buffer.alloc(limits.copyRecordBytesMax, " ")]),
+      (bytes) => Buffer.concat([bytes, Buffer.alloc(copyRecordBytesMax, " ")]),
     ],
   ])("a record %s is a fault too", async (_what, kind, change) => {
     const { store, records } = kept();

@@ -1,10 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { silentLog, type Log } from "../../../../src/base/log.ts";
 import { realWorld } from "../../../../src/base/world.ts";
-import { ErasureCoupons } from "../../../../src/control/databases/erasure-coupons.ts";
+import {
+  ErasureCoupons,
+  erasuresListBytesMax,
+  erasureMarkerMs,
+} from "../../../../src/control/databases/erasure-coupons.ts";
 import { decodeCoupon, encodeCoupon, type ErasureCoupon } from "../../../../src/format/erasure/erasure-coupon.ts";
 import { receiptPayload, type ErasureReceipt } from "../../../../src/format/erasure/erasure-receipt.ts";
 import { erasureCouponKey, erasureMarkerKey } from "../../../../src/format/keys/object-keys.ts";
@@ -268,7 +272,7 @@ describe("what a failure leaves behind", () => {
     store.decideFate = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
     await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unavailable"));
     store.decideFate = () => "fine";
-    clock.now += limits.erasureMarkerMs;
+    clock.now += erasureMarkerMs;
     expect(await unfinished()).toEqual([]);
     expect(store.keys("erasing/")).toHaveLength(1);
     clock.now += 1;
@@ -294,7 +298,7 @@ describe("what a failure leaves behind", () => {
       world: { ...clock.world, monotonicMs: () => monotonicMs },
       log: silentLog,
     });
-    store.watch = (key) => (monotonicMs += key.startsWith("erasures/") ? limits.erasureMarkerMs / 2 : 0);
+    store.watch = (key) => (monotonicMs += key.startsWith("erasures/") ? erasureMarkerMs / 2 : 0);
     await expect(coupons.begin(buildBegun(1))).rejects.toThrow(matchFault("unavailable"));
     expect(store.keys()).toEqual([]);
   });
@@ -402,7 +406,7 @@ describe("a list of coupons", () => {
     const windows = new Uint8Array(limits.erasureCouponBytesMax * 0.7);
     const large = (n: number): ErasureCoupon => ({ ...erased(buildBegun(n)), traces: { ...traces!, windows } });
     const bytes = encodeCoupon(large(0), countingBytes(16, 1)).length;
-    const fitting = Math.floor(limits.erasuresListBytesMax / bytes);
+    const fitting = Math.floor(erasuresListBytesMax / bytes);
     for (let n = 0; n <= fitting; n++)
       await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(large(n), countingBytes(16, 1)), {
         kind: "absent",

@@ -1,9 +1,10 @@
 /** Names of nodes: written down at a start, found again by identity and by name. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { NodeNames } from "../../../../src/control/databases/node-names.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
 import { setWorld } from "../../../support/set-world.ts";
+import { nodeNameCharsMax } from "../../../../src/format/keys/node-keys.ts";
+import { settingWordCharsMax } from "../../../../src/server/config/setting-kinds.ts";
 
 const [a, b] = ["01HF7YAT00000000000000000A", "01HF7YAT00000000000000000B"];
 
@@ -20,9 +21,9 @@ test("a node has the name that it started with last, whatever characters it has;
   expect(await names.of([a])).toEqual({ [a]: "db-2" });
   expect(await names.named("db-2")).toEqual([a, b]);
   expect(await names.named("db/1%2F")).toEqual([]);
-  const long = "n".repeat(limits.settingWordCharsMax);
+  const long = "n".repeat(settingWordCharsMax);
   await names.announce(a, long);
-  expect((await names.of([a]))[a]).toBe(long.slice(0, limits.nodeNameCharsMax));
+  expect((await names.of([a]))[a]).toBe(long.slice(0, nodeNameCharsMax));
 });
 
 test("a store that does not answer leaves what is known, and nodes without names", async () => {

@@ -1,6 +1,6 @@
 /** Listings of some shards: nothing of them is left out, and what lies between costs nothing. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { listDue } from "../../../../src/control/databases/expiry-index.ts";
 import { ownedPage, owns, type OwnedShards } from "../../../../src/control/databases/owned-pages.ts";
 import { dueKey } from "../../../../src/format/keys/expiry-keys.ts";

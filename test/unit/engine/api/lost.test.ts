@@ -2,10 +2,11 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { databasePrefix, manifestKey, historyKey } from "../../../../src/format/keys/object-keys.ts";
 import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
 
 const pool = (time: VirtualTime, { uuid }: TimedEngine): string[] => time.store.keys(databasePrefix(uuid));
 
@@ -29,7 +30,7 @@ describe("a listed branch whose manifest is missing", () => {
     const manifest = time.store.read(manifestKey(node.uuid, "main"))!.bytes;
     await time.of(time.store.delete(manifestKey(node.uuid, "main")));
     // The other branch makes garbage all the while.
-    await shipSome(node, limits.packRefsMin + 4, "exp");
+    await shipSome(node, packRefsMin + 4, "exp");
     await time.pass(3_600_000);
     expect(pool(time, node)).toEqual(expect.arrayContaining(before.filter((key) => !key.endsWith("head/main"))));
     expect(time.catalog(node.uuid).condemned).toEqual([]);
@@ -40,7 +41,7 @@ describe("a listed branch whose manifest is missing", () => {
     await time.of(time.store.put(manifestKey(node.uuid, "main"), manifest, { kind: "absent" }));
     await time.pass(600_000);
     expect(await (await node.again(true)).keys()).toHaveLength(5);
-    expect(pool(time, node).length).toBeLessThan(before.length + limits.packRefsMin);
+    expect(pool(time, node).length).toBeLessThan(before.length + packRefsMin);
   });
 
   test(
@@ -116,7 +117,7 @@ describe("what cannot be read of a listed branch", () => {
     const key =
       which === "head" ? manifestKey(node.uuid, "main") : historyKey(node.uuid, time.manifest(node.uuid).history!.id);
     time.store.spoil(key, (bytes) => (which === "head" ? bytes.subarray(0, bytes.length - 7) : undefined));
-    await shipSome(node, limits.packRefsMin + 4, "exp");
+    await shipSome(node, packRefsMin + 4, "exp");
     await time.pass(3_600_000);
     expect(pool(time, node)).toEqual(expect.arrayContaining(before.filter((one) => one !== key)));
     expect(time.catalog(node.uuid).condemned).toEqual([]);
@@ -311,7 +312,7 @@ describe("a database whose catalog was lost", () => {
         });
       await expect(next.branch({ act: "list" })).rejects.toMatchObject({ code: "unavailable" });
       await expect(next.branch({ act: "fork", name: "x" })).rejects.toMatchObject({ code: "unavailable" });
-      await shipSome(next, limits.packRefsMin + 4);
+      await shipSome(next, packRefsMin + 4);
       await time.pass(3_600_000);
       expect(pool(time, node)).toEqual(expect.arrayContaining(before));
       expect(pool(time, node).some(isCatalogKey)).toBe(false);

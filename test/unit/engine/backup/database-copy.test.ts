@@ -1,6 +1,6 @@
 /** One database copied beside a writer that packs and collects what the copy is about to read. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
 import { takeInventory } from "../../../../src/engine/rescue/inventory.ts";

@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { branchPath } from "../../../../src/engine/local/files.ts";
-import { encodeCatalog } from "../../../../src/format/history/catalog.ts";
+import { encodeCatalog, catalogBytesMax } from "../../../../src/format/history/catalog.ts";
 import { encodeManifest, computeSha256 } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../../../src/format/history/history.ts";
 import { catalogKey, manifestKey, historyKey, poolId } from "../../../../src/format/keys/object-keys.ts";
@@ -232,7 +232,7 @@ describe("names", () => {
     }));
     time.store.watch = () => {};
     time.store.spoil(catalogKey(node.uuid), () => encodeCatalog({ ...catalog, branches: [...branches, ...many] }));
-    expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 8);
+    expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(catalogBytesMax / 8);
     expect(await describeOutcome(node.branch({ act: "fork", name: "z" }))).toBe("invalid_request");
     await node.branch({ act: "delete", name: "a" });
     expect(await describeOutcome(node.branch({ act: "fork", name: "z" }))).toBe("done");
@@ -524,7 +524,7 @@ describe("cost", () => {
       // The catalog, a listing of its pages, and a manifest and a history for each branch.
       expect(rounds[1]! / rounds[0]!).toBeLessThan(2.1);
       expect(rounds[1]).toBeLessThan(2 * limits.branchesMax + 20);
-      expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 4);
+      expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(catalogBytesMax / 4);
       for (const key of time.store.keys(`db/${node.uuid}/head/`))
         expect(time.store.read(key)!.bytes.length).toBeLessThan(16 * 1024);
       expect((await node.branch({ act: "list" })).branches).toHaveLength(limits.branchesMax);

@@ -1,6 +1,6 @@
 /** Back to an earlier state, by a commit that goes forward. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
 function setup(options = {}): { time: VirtualTime; node: TimedEngine } {

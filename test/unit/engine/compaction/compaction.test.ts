@@ -18,9 +18,16 @@ import {
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { findRestorePlan, rebased } from "../../../../src/engine/history/timelines.ts";
-import { imageStep, pack, uploadImages, writeImages } from "../../../../src/engine/compaction/compaction.ts";
+import {
+  imageStep,
+  pack,
+  uploadImages,
+  writeImages,
+  imageRefsMax,
+  imageObjectPages,
+} from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, type PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise, rollForward } from "../../../../src/engine/segments/restore.ts";
 import { computeSha256, type Manifest } from "../../../../src/format/history/manifest.ts";
@@ -28,7 +35,7 @@ import { poolId, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
-import { encodeSegment, type PageGroup } from "../../../../src/format/history/segment.ts";
+import { encodeSegment, type PageGroup, segmentPagesMax } from "../../../../src/format/history/segment.ts";
 import { createSchema, readState, decodeStatePage, stateRootPage, writeState } from "../../../../src/model/schema.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { WalReader } from "../../../../src/sqlite/wal/wal-reader.ts";
@@ -449,11 +456,11 @@ describe("writeImages", () => {
 });
 
 it("a base image never has more objects than leave room in a manifest, whatever the database's size", () => {
-  for (const pages of [1, limits.imageObjectPages, 8_388_608, 8_388_609, limits.databasePagesMax]) {
-    expect(Math.ceil(pages / imageStep(pages))).toBeLessThanOrEqual(limits.imageRefsMax);
-    expect(imageStep(pages)).toBeLessThanOrEqual(limits.segmentPagesMax);
+  for (const pages of [1, imageObjectPages, 8_388_608, 8_388_609, limits.databasePagesMax]) {
+    expect(Math.ceil(pages / imageStep(pages))).toBeLessThanOrEqual(imageRefsMax);
+    expect(imageStep(pages)).toBeLessThanOrEqual(segmentPagesMax);
   }
-  expect(imageStep(8_388_608)).toBe(limits.imageObjectPages);
+  expect(imageStep(8_388_608)).toBe(imageObjectPages);
 });
 
 it("F15: a database beyond 1 GiB has every page but the lock page in its images", async () => {
@@ -468,10 +475,7 @@ it("F15: a database beyond 1 GiB has every page but the lock page in its images"
     branch.newId(),
   );
   expect(pages).toBe(262_147);
-  expect(refs.map(({ rawBytes }) => rawBytes / pageBytes)).toEqual([
-    ...Array<number>(16).fill(limits.imageObjectPages),
-    2,
-  ]);
+  expect(refs.map(({ rawBytes }) => rawBytes / pageBytes)).toEqual([...Array<number>(16).fill(imageObjectPages), 2]);
   const restored = branch.path();
   const plan = { txid: 1, fromTxid: 1, lost: [], images: refs, deltas: [], tail: [] };
   expect(await materialise(branch.source, plan, restored)).toEqual({ pages: 262_147 });

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { readHistory } from "../../../../src/engine/history/histories.ts";
 import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
@@ -18,6 +18,7 @@ import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
+import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
 
 const KiB = 1024;
 
@@ -45,7 +46,7 @@ describe("a pack", () => {
         await segments(node, 30, 100, round * 30);
         most = Math.max(most, time.manifest(node.uuid).refs.length);
       }
-      expect(most).toBeLessThan(3 * limits.packRefsMin);
+      expect(most).toBeLessThan(3 * packRefsMin);
       for (const to of ["1", "17", "150", "299"])
         expect(await node.branch({ act: "rewind", to })).toMatchObject({ rewoundTo: Number(to) });
       expect(await (await node.again(true)).keys()).toHaveLength(50);
@@ -56,26 +57,26 @@ describe("a pack", () => {
   test("F71: whose upload got no answer is made anew; nothing but an orphan stays of it", async () => {
     for (const fate of ["answerLost", "requestLost", "refused"] as const) {
       const { time, node } = setup();
-      await segments(node, limits.packRefsMin - 1);
+      await segments(node, packRefsMin - 1);
       let seen = 0;
       // The sixteenth segment, then the pack.
       time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/seg/") && ++seen === 2 ? fate : "fine");
-      await segments(node, 3, 100, limits.packRefsMin);
+      await segments(node, 3, 100, packRefsMin);
       expect(seen).toBeGreaterThan(2);
-      expect(time.manifest(node.uuid).refs.length, fate).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(node.uuid).refs.length, fate).toBeLessThan(packRefsMin);
       expect(time.store.violations).toEqual([]);
-      expect(await (await node.again(true)).keys()).toHaveLength(limits.packRefsMin + 2);
+      expect(await (await node.again(true)).keys()).toHaveLength(packRefsMin + 2);
     }
   });
 
   test("F73: is thrown away when a rewind or a checkpoint came between, or fits all the same", async () => {
     const { time, node } = setup();
-    await segments(node, limits.packRefsMin - 1);
+    await segments(node, packRefsMin - 1);
     const gate = Promise.withResolvers<void>();
     let seen = 0;
     time.store.decideFate = (verb, key) =>
       verb === "put" && key.includes("/seg/") && ++seen === 2 ? { held: gate.promise } : "fine";
-    await segments(node, 1, 100, limits.packRefsMin);
+    await segments(node, 1, 100, packRefsMin);
     expect(seen).toBe(2);
     await node.branch({ act: "checkpoint", name: "c" });
     await node.branch({ act: "rewind", to: "7" });
@@ -83,7 +84,7 @@ describe("a pack", () => {
     await time.pass(1_000);
     expect(time.store.violations).toEqual([]);
     await node.branch({ act: "rewind", to: "c" });
-    expect(await node.keys()).toHaveLength(limits.packRefsMin);
+    expect(await node.keys()).toHaveLength(packRefsMin);
     await node.branch({ act: "rewind", to: "7" });
     expect(await (await node.again(true)).keys()).toHaveLength(7);
   });
@@ -101,7 +102,7 @@ describe("a pack", () => {
       const { refs, txid } = time.manifest(node.uuid);
       expect(txid).toBe(104);
       expect(refs.some(({ id }) => id === rotten)).toBe(true);
-      expect(refs.length).toBeLessThan(3 * limits.packRefsMin);
+      expect(refs.length).toBeLessThan(3 * packRefsMin);
       expect(node.notices.filter((notice) => notice.includes(rotten)).length).toBeLessThan(20);
       expect(time.store.violations).toEqual([]);
     },

@@ -1,13 +1,23 @@
 /** Timelines at their bounds: what of a long one is packed, and that nothing of it is lost. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { isFull, isLong, packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import {
+  isFull,
+  isLong,
+  packDue,
+  packed,
+  rebaseDue,
+  timelineRefsHard,
+  packBytesMax,
+} from "../../../../src/engine/compaction/timeline-length.ts";
 import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import type { Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
 import { BranchModel, emptyManifest, Ulids } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
+import { timelineRefsShipped } from "../../../../src/engine/shipping/shipper.ts";
+import { imageRefsMax } from "../../../../src/engine/compaction/compaction.ts";
 
 const MiB = 1024 * 1024;
 const ulids = new Ulids();
@@ -45,7 +55,7 @@ function settled(refs: readonly SegmentRef[], options: Parameters<typeof packDue
     expect(inputs.length).toBeGreaterThan(1);
     expect(inputs.every(({ kind }) => kind === "delta")).toBe(true);
     const bytes = inputs.reduce((sum, ref) => sum + ref.bytes, 0);
-    expect(bytes).toBeLessThanOrEqual(limits.packBytesMax);
+    expect(bytes).toBeLessThanOrEqual(packBytesMax);
     const base = options?.baseTxid ?? -1;
     expect(inputs[0]!.lastTxid > base || inputs.at(-1)!.lastTxid <= base).toBe(true);
     expect(inputs.some(({ id }) => options?.isRotten?.(id))).toBe(false);
@@ -86,7 +96,7 @@ describe("a long timeline", () => {
               next &&
               !rotten.has(one.id) &&
               !rotten.has(next.id) &&
-              one.bytes + next.bytes <= limits.packBytesMax;
+              one.bytes + next.bytes <= packBytesMax;
             expect(canPack ?? false).toBe(false);
           }
         }
@@ -118,7 +128,7 @@ describe("a long timeline", () => {
   });
 
   test("keeps its images and its deltas apart from each other, however many images there are", () => {
-    const images = Array.from({ length: limits.imageRefsMax }, () => buildRef(1, { kind: "image" }));
+    const images = Array.from({ length: imageRefsMax }, () => buildRef(1, { kind: "image" }));
     expect(
       packDue(buildManifest([...images, ...Array.from({ length: 200 }, (_, at) => buildRef(at + 2, { cut: true }))])),
     ).toBeUndefined();
@@ -133,24 +143,24 @@ describe("a timeline's room", () => {
     buildManifest(Array.from({ length: count }, (_, at) => buildRef(at + 1)));
 
   test("ends for writes while there is room for what was committed, and for what else changes a manifest", () => {
-    expect(isFull(ofLength(limits.timelineRefsHard - 1), 0)).toBe(false);
-    expect(isFull(ofLength(limits.timelineRefsHard), 0)).toBe(true);
-    expect(isFull(ofLength(limits.timelineRefsHard - 10), 9 * limits.segmentLogBytes)).toBe(false);
-    expect(isFull(ofLength(limits.timelineRefsHard - 10), 9 * limits.segmentLogBytes + 1)).toBe(true);
+    expect(isFull(ofLength(timelineRefsHard - 1), 0)).toBe(false);
+    expect(isFull(ofLength(timelineRefsHard), 0)).toBe(true);
+    expect(isFull(ofLength(timelineRefsHard - 10), 9 * limits.segmentLogBytes)).toBe(false);
+    expect(isFull(ofLength(timelineRefsHard - 10), 9 * limits.segmentLogBytes + 1)).toBe(true);
     // A log that is long because the store is away is no matter of the timeline.
     expect(isFull(ofLength(100), 100_000 * limits.segmentLogBytes)).toBe(false);
     expect([
       limits.timelineDeltasSoft,
       limits.timelineRefsPressing,
-      limits.timelineRefsHard,
-      limits.timelineRefsShipped,
+      timelineRefsHard,
+      timelineRefsShipped,
       limits.timelineRefsMax,
     ]).toEqual(
       [
         limits.timelineDeltasSoft,
         limits.timelineRefsPressing,
-        limits.timelineRefsHard,
-        limits.timelineRefsShipped,
+        timelineRefsHard,
+        timelineRefsShipped,
         limits.timelineRefsMax,
       ].toSorted((a, b) => a - b),
     );

@@ -1,6 +1,6 @@
 /** Durable writes that nobody can cover for now: what they keep from others. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";

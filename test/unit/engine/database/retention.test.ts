@@ -1,14 +1,15 @@
 /** What calls say of a database's policy: how far back it goes, and what its sweeps let go of. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import type { Retention } from "../../../../src/engine/api/protocol.ts";
 import { Retentions } from "../../../../src/engine/pool/retentions.ts";
 import type { MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { sweepIntervalMs } from "../../../../src/engine/maintenance/sweeper.ts";
 
 const minute = 60_000;
-const sweepMs = limits.sweepIntervalMs + 2_000;
+const sweepMs = sweepIntervalMs + 2_000;
 
 function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
   const time = new VirtualTime();

@@ -2,7 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { removeLeftovers } from "../../../../src/engine/local/files.ts";
 import { computeLane } from "../../../../src/engine/api/protocol.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";

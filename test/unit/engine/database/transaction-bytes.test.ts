@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { realDisk } from "../../../../src/base/disk.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { segmentWorker } from "../../../../src/engine/threads/thread-spawner.ts";
 import type { SegmentMaker } from "../../../../src/engine/segments/segment-maker.ts";
@@ -22,6 +22,8 @@ import { openInlineEngine, uuidOf, type InlineEngine } from "../../../support/in
 import { MortalSql } from "../../../support/mortal-sql.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { walCheckpointBytes } from "../../../../src/server/node/open-engine.ts";
+import { logSpareSteps } from "../../../../src/engine/database/wal-checkpointer.ts";
 
 const MiB = 2 ** 20;
 const target = { uuid: uuidOf(1), branch: "main" };
@@ -85,7 +87,7 @@ describe("user SQL", () => {
       await put(target, "after");
       await client.run(target, { kind: "sync" }, soon());
       await put(target, "and after that");
-      expect(logBytes()).toBeLessThan(limits.logSpareSteps * limits.walCheckpointBytes);
+      expect(logBytes()).toBeLessThan(logSpareSteps * walCheckpointBytes);
       expect(await sql(["SELECT count(*) FROM t"])).toMatchObject({ value: [{ rowsJson: "[[0]]" }] });
     },
   );
@@ -102,9 +104,7 @@ describe("user SQL", () => {
     const before = await sql([sum]);
     await expect(sql(["UPDATE t SET b = randomblob(131072)"])).rejects.toMatchObject(tooMuch);
     expect(await sql([sum])).toMatchObject({ value: before.value });
-    expect(logBytes()).toBeLessThan(
-      limits.transactionLogBytesMax + limits.logSpareSteps * limits.walCheckpointBytes + lateBytes,
-    );
+    expect(logBytes()).toBeLessThan(limits.transactionLogBytesMax + logSpareSteps * walCheckpointBytes + lateBytes);
   });
 
   test(

@@ -1,6 +1,6 @@
 /** When a log is folded in, by what its file and SQLite say of it. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { WalCheckpointer } from "../../../../src/engine/database/wal-checkpointer.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";

@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { collectGraceMs, ErasingNode } from "../../../support/erasing-node.ts";
 import { seeded } from "../../../support/random.ts";
+import { lateGraces } from "../../../../src/engine/maintenance/garbage-collector.ts";
 
 /** The states from `txid` on. */
 function from(states: ReadonlyMap<number, string>, txid: number): Map<number, string> {
@@ -547,7 +547,7 @@ describe("a deleted database", () => {
       clean: [],
       waitingFor: "objects of the deleted database that may come late",
     });
-    await node.time.pass(limits.lateGraces * collectGraceMs);
+    await node.time.pass(lateGraces * collectGraceMs);
     const done = await node.expunge(coupon);
     expect(done.clean).toEqual([coupon.id]);
     expect(done.evidence).toMatchObject({ objects: { listed: 0, live: 0 }, states_restored: [] });

@@ -3,9 +3,13 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
-import { scanDirectory, scanStore, type Residue } from "../../../../src/engine/erasure/secret-scan.ts";
+import {
+  scanDirectory,
+  scanStore,
+  type Residue,
+  residuePieceBytes,
+} from "../../../../src/engine/erasure/secret-scan.ts";
 import { encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../../../src/format/history/pages.ts";
@@ -97,12 +101,7 @@ describe("forms", () => {
       const secrets = Array.from({ length: 2_000 }, (_, index) => `secret-${noise(6, index).toString("hex")}`);
       const bytes = Buffer.concat(Array.from<Buffer>({ length: 9 }).fill(noise(2 ** 20, 7)));
       expect((await scanDirectory(buildFile(bytes), secrets)).hitsTotal).toBe(0);
-      const places = [
-        0,
-        limits.residuePieceBytes - 10,
-        2 * limits.residuePieceBytes - 1,
-        bytes.length - secrets[0]!.length,
-      ];
+      const places = [0, residuePieceBytes - 10, 2 * residuePieceBytes - 1, bytes.length - secrets[0]!.length];
       for (const [index, place] of places.entries()) bytes.write(secrets[index]!, place);
       expect(found(await scanDirectory(buildFile(bytes), secrets))).toEqual(
         places.map((place, index) => `${index} text ${place}`),

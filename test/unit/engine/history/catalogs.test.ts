@@ -1,9 +1,8 @@
 /** The catalog of a database: changed by compare-and-set, to the newest there is, whatever becomes of the answers. */
 import { describe, expect, test } from "vitest";
 import { ServiceError, StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
-import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
+import { Catalogs, catalogDoubtsMax } from "../../../../src/engine/history/catalogs.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../../../src/format/history/catalog.ts";
 import { catalogKey } from "../../../../src/format/keys/object-keys.ts";
 import { seeded } from "../../../support/random.ts";
@@ -163,13 +162,13 @@ describe("catalogs", () => {
   test("with too many changes in doubt no other one is begun", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
-    for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.begin(uuidOf(n));
+    for (let n = 0; n <= catalogDoubtsMax; n++) await catalogs.begin(uuidOf(n));
     store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
-    for (let n = 0; n < limits.catalogDoubtsMax; n++)
+    for (let n = 0; n < catalogDoubtsMax; n++)
       expect(await describeOutcome(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
-    expect(await describeOutcome(catalogs.ensure(uuidOf(limits.catalogDoubtsMax)))).toBe("unavailable");
+    expect(await describeOutcome(catalogs.ensure(uuidOf(catalogDoubtsMax)))).toBe("unavailable");
     store.decideFate = () => "fine";
-    for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.ensure(uuidOf(n));
+    for (let n = 0; n <= catalogDoubtsMax; n++) await catalogs.ensure(uuidOf(n));
   });
 
   test("F30, F31: under random fates every change that was told as done is there once, and none is half", async () => {

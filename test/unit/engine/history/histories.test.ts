@@ -1,10 +1,10 @@
 /** Histories at their bounds: what gives way, what stays, who is refused. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { refuseCheckpoint, withTimeline } from "../../../../src/engine/history/histories.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import { refuseCheckpoint, withTimeline, historyRefsMax } from "../../../../src/engine/history/histories.ts";
 import { findRestorePlan, withLost } from "../../../../src/engine/history/timelines.ts";
 import type { TxidRange } from "../../../../src/format/history/manifest.ts";
-import { encodeHistory, type History } from "../../../../src/format/history/history.ts";
+import { encodeHistory, type History, historyBytesMax } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { Timeline, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
 import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
@@ -69,10 +69,8 @@ describe("a history at its bound", () => {
         )!.fromTxid;
       }
       expect(oldestKept).toBeGreaterThan(1);
-      expect(history.timelines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(
-        limits.historyRefsMax,
-      );
-      expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
+      expect(history.timelines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(historyRefsMax);
+      expect(encodeHistory(history).length).toBeLessThanOrEqual(historyBytesMax);
       const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
       for (const { txid } of history.checkpoints) expect(findRestorePlan(manifest, history, txid)).toBeDefined();
     },
@@ -112,7 +110,7 @@ describe("a history at its bound", () => {
   });
 
   test("refuses a checkpoint that it might have no room for, before anything is stuck; one less makes room", () => {
-    const most = limits.historyRefsMax / limits.timelineRefsMax;
+    const most = historyRefsMax / limits.timelineRefsMax;
     const timelines = Array.from({ length: most }, (_, n) => buildTimeline(1 + 20_000 * n, limits.timelineRefsMax));
     const checkpoints = timelines.map(({ toTxid }) => named(toTxid));
     const refusal = expect.objectContaining({

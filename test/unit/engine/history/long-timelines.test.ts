@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Disk } from "../../../../src/base/disk.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { decodeManifest, encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { readState, writeState } from "../../../../src/model/schema.ts";
@@ -14,6 +14,9 @@ import { soundDisk } from "../../../support/sound-disk.ts";
 import { splitTimeline } from "../../../support/split-timeline.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { timelineRefsHard, packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
+import { timelineRefsShipped } from "../../../../src/engine/shipping/shipper.ts";
+import { compactorRetryMsMax } from "../../../../src/engine/compaction/compactor.ts";
 
 /** A disk of which the scratch directory has no room while `isFull`; counts what it refused. */
 class ScratchDisk implements Disk {
@@ -92,10 +95,10 @@ describe("a base image that cannot be made", () => {
         "a new base image could not be made: ENOSPC; trying again",
       ]);
       expect(node.engine.state.packs).toBeGreaterThan(2);
-      expect(time.manifest(node.uuid).refs.length).toBeLessThan(3 * limits.packRefsMin);
+      expect(time.manifest(node.uuid).refs.length).toBeLessThan(3 * packRefsMin);
       disk.isFull = false;
       // Nobody writes any more.
-      await time.pass(2 * limits.compactorRetryMsMax);
+      await time.pass(2 * compactorRetryMsMax);
       expect(node.engine.state.rebases).toBe(1);
       expect(node.notices.filter((notice) => notice.includes("base image"))).toHaveLength(2);
       expect(node.notices).toContain("base images are made again");
@@ -140,7 +143,7 @@ describe("a base image that cannot be made", () => {
         most = Math.max(most, time.manifest(node.uuid).refs.length, time.manifest(target.uuid).refs.length);
       }
       expect(node.engine.state.rebases).toBe(0);
-      expect(most).toBeLessThan(4 * limits.packRefsMin);
+      expect(most).toBeLessThan(4 * packRefsMin);
       const { refs } = time.manifest(node.uuid);
       gate.resolve();
       await time.pass(5_000);
@@ -171,7 +174,7 @@ describe("a timeline that is full", () => {
       }
       // What was taken is covered: there is room for it.
       await node.sync();
-      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.timelineRefsShipped);
+      expect(time.manifest(uuid).refs.length).toBeLessThan(timelineRefsShipped);
       expect(await node.keys()).toHaveLength(40 + 40 - refusals.length);
       const tries = time.store.count("get", "seg");
       await time.pass(300_000);
@@ -179,8 +182,8 @@ describe("a timeline that is full", () => {
       expect(time.store.count("get", "seg") - tries).toBeLessThan(20 * limits.restoreFetchesMax);
       expect(node.notices.filter((notice) => notice.startsWith("history could not be packed"))).toHaveLength(1);
       time.store.decideFate = () => "fine";
-      await time.pass(2 * limits.compactorRetryMsMax);
-      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.packRefsMin);
+      await time.pass(2 * compactorRetryMsMax);
+      expect(time.manifest(uuid).refs.length).toBeLessThan(packRefsMin);
       expect(await write(node, 3, "again")).toEqual([]);
       expect(node.notices).toContain("history is packed again");
       await node.branch({ act: "rewind", to: "500" });
@@ -200,7 +203,7 @@ describe("a timeline that is full", () => {
     // Nobody writes: that it is opened is enough.
     expect(await node.keys()).toHaveLength(41);
     await time.pass(2_000);
-    expect(time.manifest(uuid).refs.length).toBeLessThan(limits.packRefsMin);
+    expect(time.manifest(uuid).refs.length).toBeLessThan(packRefsMin);
     await node.put("c", "main", { durable: true });
   });
 
@@ -225,8 +228,8 @@ describe("a timeline that is full", () => {
       await time.pass(120_000);
       expect(time.manifest(node.uuid).refs).toHaveLength(limits.timelineRefsMax);
       time.store.decideFate = () => "fine";
-      await time.pass(2 * limits.compactorRetryMsMax);
-      expect(time.manifest(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
+      await time.pass(2 * compactorRetryMsMax);
+      expect(time.manifest(node.uuid).refs.length).toBeLessThan(packRefsMin);
       await node.put("on", "main", { durable: true });
       node = await node.again(true);
       expect(await node.keys()).toHaveLength(44);
@@ -293,13 +296,13 @@ describe("a timeline that is full", () => {
       const node = new TimedEngine(time, {}, directory);
       await node.branch({ act: "fork", name: "child", at: "990" });
       const { id } = time.catalog(uuid).branches.find(({ name }) => name === "child")!;
-      expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(limits.timelineRefsHard);
+      expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(timelineRefsHard);
       expect(time.manifest(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
       gate.resolve();
       time.store.decideFate = () => "fine";
       expect(await node.keys("child")).toHaveLength(40);
       await time.pass(2_000);
-      expect(time.manifest(uuid, id).refs.length).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(uuid, id).refs.length).toBeLessThan(packRefsMin);
       await node.put("new", "child", { durable: true });
       node.kill();
       const elsewhere = new TimedEngine(time, { nodeId: "elsewhere" });

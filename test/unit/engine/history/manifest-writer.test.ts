@@ -3,7 +3,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { ManifestWriter, Fenced } from "../../../../src/engine/history/manifest-writer.ts";
 import { withUploads } from "../../../../src/engine/history/uploads.ts";

@@ -6,7 +6,6 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { listQuarantine } from "../../../../src/engine/local/quarantine.ts";
 import type { EngineOptions } from "../../../../src/engine/api/protocol.ts";
 import { catalogKey, databasePrefix } from "../../../../src/format/keys/object-keys.ts";
@@ -15,6 +14,7 @@ import { getFilePath, listKeys, kill, putAll, start, withUnshipped, allowAll } f
 import { soundDisk } from "../../../support/sound-disk.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { seenNotedMs } from "../../../../src/engine/local/seen-manifests.ts";
 
 /** Keys in a file that was set aside, its log included. */
 function keysIn(path: string): readonly string[] {
@@ -109,10 +109,10 @@ describe("writes that were acknowledged and not shipped", () => {
     const time = new VirtualTime();
     const node = start(time, { nodeId: "a", idleCloseMs: 1e12 });
     await putAll(node, listKeys(1, 3));
-    await time.pass(limits.seenNotedMs + 5_000);
+    await time.pass(seenNotedMs + 5_000);
     await putAll(node, listKeys(4, 5));
     await node.sync();
-    await time.pass(limits.seenNotedMs + 5_000);
+    await time.pass(seenNotedMs + 5_000);
     kill(node);
     await makeClaims(time, 20);
     const back = start(time, { nodeId: "a" }, node.directory);

@@ -1,11 +1,10 @@
 /** What a thread remembers to do for its databases, at its bound. */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { Alarms } from "../../../../src/engine/api/alarms.ts";
-import { Chores } from "../../../../src/engine/maintenance/chores.ts";
-import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
+import { Chores, purgeAgainMsMax } from "../../../../src/engine/maintenance/chores.ts";
+import { GarbageCollector, lateGraces } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { databasePrefix, purgeKey } from "../../../../src/format/keys/object-keys.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { VirtualTime } from "../../../support/timed-engine.ts";
@@ -75,7 +74,7 @@ test(
     expect(looks() - first).toBeLessThanOrEqual(3 * 25);
     expect(looks()).toBeGreaterThan(first);
     await time.of(records.purged(uuid, dead.node, 1, undefined));
-    await work(limits.purgeAgainMsMax + 20_000, 10_000);
+    await work(purgeAgainMsMax + 20_000, 10_000);
     expect(time.store.keys("")).toEqual([]);
     expect(notices).toHaveLength(1);
     const after = looks();
@@ -108,7 +107,7 @@ test(
     expect(chores.collections).toBe(9);
     expect(time.store.keys("db/")).toEqual([]);
     // Until they were looked for once more, however late an object may come.
-    await work(limits.lateGraces * graceMs + 30_000);
+    await work(lateGraces * graceMs + 30_000);
     expect(chores.mayPurge).toBe(true);
   },
 );

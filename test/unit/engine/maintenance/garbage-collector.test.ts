@@ -1,9 +1,9 @@
 /** What is collected, what never is, and that no order of events can make it otherwise. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
-import { GarbageCollector, type Collected } from "../../../../src/engine/maintenance/garbage-collector.ts";
+import { GarbageCollector, type Collected, lateGraces } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { catalogKey, databasePrefix, poolId, purgeKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
@@ -11,6 +11,7 @@ import { putImmutable } from "../../../../src/store/port/sure-put.ts";
 import { seeded } from "../../../support/random.ts";
 import { ErasingNode } from "../../../support/erasing-node.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
 
 const graceMs = 60_000;
 
@@ -46,7 +47,7 @@ const pool = (time: VirtualTime, node: TimedEngine): string[] =>
     .filter((key) => key !== "catalog");
 
 /** Enough single segments for a pack, whose inputs are garbage then. */
-async function packSome(node: TimedEngine, count = limits.packRefsMin + 1): Promise<void> {
+async function packSome(node: TimedEngine, count = packRefsMin + 1): Promise<void> {
   for (let n = 0; n < count; n++) {
     await node.put(`p${n}`);
     await node.time.pass(limits.shipIntervalMs + 20);
@@ -58,10 +59,10 @@ describe("a round of collection", () => {
     const { time, node, collect } = setup();
     await packSome(node);
     const before = pool(time, node);
-    expect(before.length).toBeGreaterThan(limits.packRefsMin);
+    expect(before.length).toBeGreaterThan(packRefsMin);
     const first = await collect();
     expect(first).toMatchObject({ deleted: 0, again: true });
-    expect(first.condemned).toBeGreaterThanOrEqual(limits.packRefsMin);
+    expect(first.condemned).toBeGreaterThanOrEqual(packRefsMin);
     expect(pool(time, node)).toEqual(before);
     await time.pass(graceMs - 1_000);
     expect(await collect()).toMatchObject({ deleted: 0 });
@@ -71,7 +72,7 @@ describe("a round of collection", () => {
     await collect();
     expect(time.catalog(node.uuid).condemned).toEqual([]);
     expect(await collect()).toMatchObject({ condemned: 0, deleted: 0 });
-    expect(await (await node.again(true)).keys()).toHaveLength(limits.packRefsMin + 1);
+    expect(await (await node.again(true)).keys()).toHaveLength(packRefsMin + 1);
     expect(time.store.violations).toEqual([]);
   });
 
@@ -92,7 +93,7 @@ describe("a round of collection", () => {
       }
       const again = await node.again(true);
       expect(await again.keys("b")).toEqual(["base", "own"]);
-      expect(await again.keys()).toHaveLength(limits.packRefsMin + 2);
+      expect(await again.keys()).toHaveLength(packRefsMin + 2);
       expect(time.store.violations).toEqual([]);
     },
   );
@@ -166,7 +167,7 @@ describe("a round of collection", () => {
     }
     time.store.hides = () => false;
     expect(time.store.violations).toEqual([]);
-    expect(await (await node.again(true)).keys()).toHaveLength(limits.packRefsMin + 1);
+    expect(await (await node.again(true)).keys()).toHaveLength(packRefsMin + 1);
   });
 });
 
@@ -289,7 +290,7 @@ describe("whoever is paused", () => {
       for (const verb of ["get", "put"] as const) {
         for (let nth = 1; nth <= 4; nth++) {
           const { time, node, collector } = setup();
-          await packSome(node, limits.packRefsMin - 1);
+          await packSome(node, packRefsMin - 1);
           let seen = 0;
           const gate = Promise.withResolvers<void>();
           time.store.decideFate = (asked, key) =>
@@ -331,7 +332,7 @@ describe("whoever is paused", () => {
       "announces nothing that is gone",
     async () => {
       const { time, node, collect } = setup();
-      await packSome(node, limits.packRefsMin - 1);
+      await packSome(node, packRefsMin - 1);
       // It sleeps with the child's manifest in hand, before that is put.
       const gate = Promise.withResolvers<void>();
       let child = 0;
@@ -346,7 +347,7 @@ describe("whoever is paused", () => {
       await time.pass(1_000);
       expect(child).toBe(1);
       const other = new TimedEngine(time, { nodeId: "other", gcGraceMs: 1e12, idleCloseMs: 1e12 });
-      await packSome(other, 2 * limits.packRefsMin);
+      await packSome(other, 2 * packRefsMin);
       for (let round = 0; round < 4; round++) {
         await collect();
         await time.pass(graceMs + 1_000);
@@ -359,7 +360,7 @@ describe("whoever is paused", () => {
       if (time.catalog(node.uuid).branches.some(({ name }) => name === "child")) {
         other.kill();
         expect((await new TimedEngine(time, { nodeId: "third" }).keys("child")).length).toBeGreaterThanOrEqual(
-          limits.packRefsMin - 1,
+          packRefsMin - 1,
         );
       }
     },
@@ -389,7 +390,7 @@ describe("a deleted database", () => {
       await time.pass(20_000);
       expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
       expect(time.store.read(purgeKey(node.uuid))).toBeDefined();
-      await time.pass(limits.lateGraces * 5_000);
+      await time.pass(lateGraces * 5_000);
       expect(time.store.read(purgeKey(node.uuid))).toBeUndefined();
       await expect(node.put("much later")).rejects.toMatchObject({ code: "database_not_found" });
       expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
@@ -413,10 +414,10 @@ describe("a deleted database", () => {
     }
     time.store.decideFate = () => "fine";
     const last = collector();
-    expect(await time.of(last.purge(node.uuid))).toBe((limits.lateGraces * graceMs) / 2);
+    expect(await time.of(last.purge(node.uuid))).toBe((lateGraces * graceMs) / 2);
     expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
     expect(time.store.read(purgeKey(node.uuid))).toBeDefined();
-    await time.pass(limits.lateGraces * graceMs);
+    await time.pass(lateGraces * graceMs);
     expect(await time.of(last.purge(node.uuid))).toBeUndefined();
     expect(time.store.read(purgeKey(node.uuid))).toBeUndefined();
   });
@@ -484,7 +485,7 @@ describe("a deleted database", () => {
         waitingFor: "the deleted database's objects are being removed",
       });
       expect(node.time.store.keys(databasePrefix(node.uuid))).toEqual([]);
-      await node.time.pass(limits.lateGraces * 60_000 - 1_000);
+      await node.time.pass(lateGraces * 60_000 - 1_000);
       expect(await node.expunge(coupon)).toMatchObject({ clean: [] });
       await node.time.pass(2_000);
       expect(await node.expunge(coupon)).toMatchObject({ clean: [coupon.id] });

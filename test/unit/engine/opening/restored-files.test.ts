@@ -6,7 +6,7 @@ import { copyFileSync, cpSync, existsSync, fstatSync, readdirSync, rmSync, statS
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realDisk, type Disk } from "../../../../src/base/disk.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import {
   allowAll,
   getFilePath,
@@ -20,6 +20,7 @@ import {
 import { soundDisk } from "../../../support/sound-disk.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { idleCloseMs } from "../../../../src/server/config/settings.ts";
 
 interface Deed {
   readonly what: "write" | "fdatasync" | "syncDirectory";
@@ -242,7 +243,7 @@ describe("what a node has acknowledged and not shipped", () => {
       "node had",
     async () => {
       const { time, node } = await written();
-      await time.pass(limits.idleCloseMs + 5_000);
+      await time.pass(idleCloseMs + 5_000);
       // As after a rewind whose file could not be folded together.
       rmSync(getFilePath(node));
       expect(await node.keys()).toHaveLength(7);

@@ -3,17 +3,18 @@ import { expect, onTestFinished, test } from "vitest";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { silentLog } from "../../../../src/base/log.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { sqlProcess } from "../../../../src/engine/threads/thread-spawner.ts";
 import type { SqlProcess } from "../../../../src/engine/processes/sql-process.ts";
 import type { SqlPlaces } from "../../../../src/engine/processes/sql-job.ts";
-import { SqlPool } from "../../../../src/engine/processes/sql-pool.ts";
+import { SqlPool, sqlSliceMs } from "../../../../src/engine/processes/sql-pool.ts";
 import { createSchema } from "../../../../src/model/schema.ts";
 import type { SqlOutcome } from "../../../../src/model/sql/sql.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { lockDirectory } from "../../../../src/sqlite/connection/directory-lock.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
+import { sqlUsageMuchMs } from "../../../../src/engine/processes/sql-choice.ts";
 
 const world = realWorld();
 const endless = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)";
@@ -72,7 +73,7 @@ test(
     let isOver = false;
     void Promise.all(long).then(() => (isOver = true));
     for (let rounds = 0; rounds < 12 && !isOver; rounds++) {
-      await sleep(limits.sqlSliceMs);
+      await sleep(sqlSliceMs);
       expect(await read(["SELECT 7"], 30_000, "two")).toEqual(["[[7]]"]);
     }
     const expected = counting.map((_, at) => `[[${60_000 + at}]]`);
@@ -177,7 +178,7 @@ test("of the places for writes one is kept from a tenant who keeps the other bus
   };
   const long = `INSERT INTO t ${endless} SELECT count(*) FROM c`;
   const busy = Array.from({ length: 4 }, (_, n) => write("busy", n, long));
-  await sleep(limits.sqlUsageMuchMs + 500);
+  await sleep(sqlUsageMuchMs + 500);
   // Both places are his by now, for the length of the budget: the first that ends is for another one.
   await busy[0];
   const begunMs = performance.now();

@@ -1,12 +1,13 @@
 /** A process that runs user SQL: its quotas, what it leaves of a database, and its end. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { readState } from "../../../../src/model/schema.ts";
 import { lockDirectory } from "../../../../src/sqlite/connection/directory-lock.ts";
 import { WalFile } from "../../../../src/sqlite/wal/wal.ts";
 import { realDisk } from "../../../../src/base/disk.ts";
 import { ProcessUnderTest } from "../../../support/sql-process.ts";
+import { sqlProcessBytesMax } from "../../../../src/sqlite/native.ts";
 
 const MiB = 1024 * 1024;
 const rows = (count: number): string =>
@@ -52,7 +53,7 @@ test("memory is bounded by the system, for SQLite and for everything else", { ti
   await process.start();
   const before = readDataBytes(process.pid);
   const bound = Number(/Max data size\s+(\d+)/.exec(readFileSync(`/proc/${process.pid}/limits`, "utf8"))![1]);
-  expect(bound - before).toBeLessThan(limits.sqlProcessBytesMax + 64 * MiB);
+  expect(bound - before).toBeLessThan(sqlProcessBytesMax + 64 * MiB);
   // Sums of texts that SQLite keeps in memory, many at once.
   const columns = Array.from({ length: 200 }, (_, at) => `length(group_concat(hex(zeroblob(2000 + ${at}))))`);
   const reply = await process.run("read", [[`${rows(2_000)} SELECT ${columns.join(", ")} FROM c`]]);

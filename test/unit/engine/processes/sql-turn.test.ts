@@ -3,7 +3,7 @@
  * nobody is told of a commit that is not noted and synced.
  */
 import { expect, onTestFinished, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { readState } from "../../../../src/model/schema.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import {

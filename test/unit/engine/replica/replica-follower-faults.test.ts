@@ -5,13 +5,19 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { HeldDisk, LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, type VirtualTime } from "../../../support/timed-engine.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
+import { followIdleMs, followLookMsMin } from "../../../../src/engine/replica/manifest-watcher.ts";
+import { replicaPatienceMs } from "../../../../src/engine/replica/replica-follower.ts";
+import { refreshPatienceMs } from "../../../../src/engine/pool/registry.ts";
+import { manifestsTriedMax } from "../../../../src/engine/opening/opening.ts";
+import { idleCloseMs } from "../../../../src/server/config/settings.ts";
+import { collectAfterMs } from "../../../../src/engine/maintenance/chores.ts";
 
 const longMs = 10_000_000;
 const durable = { durable: true };
@@ -54,10 +60,10 @@ describe("objects", () => {
       // Nothing follows while it skips manifests.
       await replica.list();
       const base = readdirSync(join(replica.directory, "db", writer.uuid));
-      await time.pass(limits.followIdleMs + limits.idleCloseMs + 5_000);
+      await time.pass(followIdleMs + idleCloseMs + 5_000);
       const before = time.manifest(writer.uuid);
       await shipMany(writer, 40, 60_000, "later");
-      await time.pass(limits.collectAfterMs * 4);
+      await time.pass(collectAfterMs * 4);
       const now = time.manifest(writer.uuid);
       expect(now.refs.filter(({ kind }) => kind === "image")).toEqual(
         before.refs.filter(({ kind }) => kind === "image"),
@@ -103,7 +109,7 @@ describe("objects", () => {
       const other = new ReplicaNode(time);
       other.seen.between = (asked, found) => (asked === key ? old : found);
       expect(await describeOutcome(time.of(other.listing()))).toBe("unavailable");
-      expect(other.seen.of("head").length).toBeLessThanOrEqual(limits.manifestsTriedMax + 2);
+      expect(other.seen.of("head").length).toBeLessThanOrEqual(manifestsTriedMax + 2);
     },
   );
 
@@ -182,7 +188,7 @@ describe("branches", () => {
     expect(await describeOutcome(time.of(replica.listing({}, "dev")))).toBe("branch_not_found");
     await writer.branch({ act: "fork", name: "dev" });
     await writer.put("of dev", "dev", durable);
-    await time.pass(limits.followLookMsMin);
+    await time.pass(followLookMsMin);
     expect(await replica.list({}, "dev")).toEqual(["first", "of dev"]);
     const { id } = time.catalog(writer.uuid).branches.find(({ name }) => name === "dev")!;
     await writer.branch({ act: "delete", name: "dev" });
@@ -255,7 +261,7 @@ describe("branches", () => {
     const { time, writer, replica } = await pair({ gcGraceMs: 1 });
     await replica.list();
     replica.engine.receive([{ ...pin, target: replica.at("main") }]);
-    await time.pass(limits.followIdleMs * 3);
+    await time.pass(followIdleMs * 3);
     // The replica has not said that its copy is purged, so the marker stays.
     await time.noteDeletion(writer.uuid);
     await time.of(writer.client.deleteTarget(writer.at("main"), writer.soon()));
@@ -367,9 +373,9 @@ describe("a long reader", () => {
       replica.engine.receive([{ ...pin, target: replica.at("main") }]);
       await time.pass(10);
       await writer.put("second", "main", durable);
-      await time.pass(limits.followLookMsMin + 50);
+      await time.pass(followLookMsMin + 50);
       expect(await replica.list()).toEqual(["first"]);
-      await time.pass(limits.refreshPatienceMs);
+      await time.pass(refreshPatienceMs);
       const waiting = Array.from({ length: 10 }, () => replica.listing());
       let answered = 0;
       for (const one of waiting) void one.then(() => answered++);
@@ -388,7 +394,7 @@ describe("a long reader", () => {
     const { txid } = await writer.put("second", "main", durable);
     const startedMs = time.scheduler.nowMs;
     expect(await describeOutcome(time.of(replica.listing({ minTxid: txid })))).toBe("behind");
-    expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
+    expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(replicaPatienceMs + 50);
   });
 });
 

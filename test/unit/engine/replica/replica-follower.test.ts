@@ -1,13 +1,15 @@
 /** Reads on a node that does not hold the database: what a copy answers, and how it comes to be new. */
 import { existsSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import type { WriteInput, WriteKind } from "../../../../src/model/commands.ts";
 import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { StoredObject } from "../../../../src/store/port/object-store.ts";
 import { LeasedNode, describeOutcome, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
 import { noise, type VirtualTime } from "../../../support/timed-engine.ts";
+import { followIdleMs } from "../../../../src/engine/replica/manifest-watcher.ts";
+import { replicaPatienceMs } from "../../../../src/engine/replica/replica-follower.ts";
+import { idleCloseMs } from "../../../../src/server/config/settings.ts";
 
 const longMs = 10_000_000;
 
@@ -133,7 +135,7 @@ describe("Min-Txid", () => {
       const startedMs = time.scheduler.nowMs;
       const many = Array.from({ length: 50 }, () => describeOutcome(replica.listing({ minTxid: txid })));
       expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
-      expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
+      expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(replicaPatienceMs + 50);
       expect(replica.seen.of("head").length).toBeLessThan(60);
       // The first look learns the version.
       expect(replica.seen.of("head").filter(({ isSame }) => !isSame).length).toBeLessThanOrEqual(1);
@@ -280,7 +282,7 @@ describe("looking", () => {
   test("cached reads look at nothing, and are answered while object storage is away", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
-    await time.pass(limits.followIdleMs - limits.idleCloseMs);
+    await time.pass(followIdleMs - idleCloseMs);
     await writer.put("second", "main", durable);
     time.store.decideFate = () => "refused";
     expect(await replica.list({ consistency: "cached" })).toContain("first");
@@ -343,7 +345,7 @@ describe("a cache that lags", () => {
       expect(txid).toBeGreaterThanOrEqual(most);
       most = txid;
       // Long enough that the handle is closed, now and then.
-      await time.pass(round % 5 === 0 ? limits.idleCloseMs + limits.followIdleMs + 5_000 : 400);
+      await time.pass(round % 5 === 0 ? idleCloseMs + followIdleMs + 5_000 : 400);
     }
     expect(most).toBe(21);
     expect(existsSync(`${replica.directory}/quarantine`)).toBe(false);
@@ -358,7 +360,7 @@ describe("a cache that lags", () => {
       const old = time.store.read(key)!;
       const { txid } = await writer.put("second", "main", durable);
       expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
-      await time.pass(limits.idleCloseMs + limits.followIdleMs + 5_000);
+      await time.pass(idleCloseMs + followIdleMs + 5_000);
       replica.seen.between = (asked, found) => (asked === key ? old : found);
       expect(await describeOutcome(time.of(replica.listing()))).toBe("unavailable");
       replica.seen.between = undefined;

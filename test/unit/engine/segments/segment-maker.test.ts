@@ -3,12 +3,11 @@ import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeFileS
 import type { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { inlineMaker } from "../../../../src/engine/segments/inline-maker.ts";
 import { fetchUnread } from "../../../../src/engine/segments/pool-objects.ts";
 import type { FetchedObject, SegmentMaker, SegmentOrder } from "../../../../src/engine/segments/segment-maker.ts";
 import { segmentWorker } from "../../../../src/engine/threads/thread-spawner.ts";
-import { ThreadedMaker } from "../../../../src/engine/segments/threaded-maker.ts";
+import { ThreadedMaker, segmentLogBytesHere } from "../../../../src/engine/segments/threaded-maker.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress, threadedPress } from "../../../../src/format/core/compression.ts";
 import { decodeSegments, framePages, readSegmentIndexes } from "../../../../src/format/history/segment.ts";
@@ -143,7 +142,7 @@ test("what is larger than asked for is not made, and nothing small is cut in two
   // It was thought to be small.
   const made = await maker.make(buildOrder({ logBytes: 0 }));
   expect(made!.segment.lastTxid).toBe(40);
-  expect(made!.logBytes).toBeGreaterThan(limits.segmentLogBytesHere);
+  expect(made!.logBytes).toBeGreaterThan(segmentLogBytesHere);
 });
 
 test("a log that is another one, ends too early or skips an id is refused alike", async () => {

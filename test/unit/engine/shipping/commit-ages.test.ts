@@ -1,8 +1,7 @@
 /** The age of what object storage does not cover: that of the oldest commit, whatever is on its way. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
-import { CommitAges } from "../../../../src/engine/shipping/commit-ages.ts";
+import { CommitAges, commitStretchMs, commitStretchesMax } from "../../../../src/engine/shipping/commit-ages.ts";
 import { seeded } from "../../../support/random.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -26,9 +25,7 @@ describe("the ages of commits", () => {
         const trueMs = waiting.length === 0 ? 0 : clock.now - waiting[0]!.atMs;
         expect(ages.oldestMs).toBeGreaterThanOrEqual(trueMs);
         longest = Math.max(longest, trueMs);
-        expect(ages.oldestMs - trueMs).toBeLessThanOrEqual(
-          limits.commitStretchMs + (4 * longest) / limits.commitStretchesMax,
-        );
+        expect(ages.oldestMs - trueMs).toBeLessThanOrEqual(commitStretchMs + (4 * longest) / commitStretchesMax);
       }
       ages.covered(8_000);
       expect(ages.oldestMs).toBe(0);

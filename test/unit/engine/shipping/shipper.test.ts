@@ -2,13 +2,14 @@
 import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { decodeManifest, encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import type { Fate } from "../../../support/scripted-store.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { shipLogBytes } from "../../../../src/engine/shipping/shipper.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -43,7 +44,7 @@ describe("when groups are shipped", () => {
     for (let n = 0; time.manifest(node.uuid).txid === 1; n++)
       await node.time.of(node.putting(`k${n}`, "main", {}, noise(128 * KiB, n)));
     expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.shipIntervalMs / 2);
-    expect(time.manifest(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * limits.shipLogBytes);
+    expect(time.manifest(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * shipLogBytes);
   });
 
   test(

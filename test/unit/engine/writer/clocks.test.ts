@@ -1,10 +1,13 @@
 /** One wrong wall clock: what a node does meanwhile, and that no harm of it stays. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { duePrefix } from "../../../../src/format/keys/expiry-keys.ts";
 import { databasePrefix } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { clockSlackMs } from "../../../../src/base/trusted-time.ts";
+import { sweepIntervalMs } from "../../../../src/engine/maintenance/sweeper.ts";
+import { collectAfterMs } from "../../../../src/engine/maintenance/chores.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -80,7 +83,7 @@ describe("the time of commits", () => {
       expect(await node.keys()).toEqual(["k1", "k2", "k3", "lives a day", "lives a minute"]);
       await time.pass(61_000);
       expect(await node.keys()).toEqual(["k1", "k2", "k3", "lives a day"]);
-      await time.pass(5 * limits.sweepIntervalMs);
+      await time.pass(5 * sweepIntervalMs);
       const { txid } = await node.put("k4");
       expect(txid).toBe(7);
       await time.pass(dayMs);
@@ -142,9 +145,7 @@ describe("garbage", () => {
       const before = listPool(node).length;
       await time.pass(10 * 60_000);
       expect(listPool(node).length).toBeLessThan(before);
-      expect(time.catalog(node.uuid).condemned.filter(({ atMs }) => atMs > trueMs(time) + limits.clockSlackMs)).toEqual(
-        [],
-      );
+      expect(time.catalog(node.uuid).condemned.filter(({ atMs }) => atMs > trueMs(time) + clockSlackMs)).toEqual([]);
     },
   );
 
@@ -292,13 +293,13 @@ describe("what ends by a time", () => {
       node.world.skewMs = 0;
       await node.branch({ act: "checkpoint", name: "c" });
       await node.branch({ act: "forget-checkpoint", name: "c" });
-      await time.pass(limits.collectAfterMs + 5_000);
-      expect(time.history(node.uuid).timelines[0]!.endedAtMs).toBeLessThan(trueMs(time) + limits.clockSlackMs);
+      await time.pass(collectAfterMs + 5_000);
+      expect(time.history(node.uuid).timelines[0]!.endedAtMs).toBeLessThan(trueMs(time) + clockSlackMs);
       await node.branch({ act: "rewind", to: "2" });
       await time.pass(dayMs + hourMs);
       await node.branch({ act: "checkpoint", name: "c" });
       await node.branch({ act: "forget-checkpoint", name: "c" });
-      await time.pass(limits.collectAfterMs + 5_000);
+      await time.pass(collectAfterMs + 5_000);
       expect(time.history(node.uuid).timelines.map(({ fromTxid }) => fromTxid)).not.toContain(1);
     },
   );

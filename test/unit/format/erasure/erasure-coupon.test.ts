@@ -1,8 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeCoupon, encodeCoupon, type ErasureCoupon } from "../../../../src/format/erasure/erasure-coupon.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import {
+  decodeCoupon,
+  encodeCoupon,
+  type ErasureCoupon,
+  erasureBlockersMax,
+} from "../../../../src/format/erasure/erasure-coupon.ts";
 import {
   erasedTxids,
   readReceipt,
@@ -197,7 +202,7 @@ describe("a coupon at rest", () => {
   });
 
   test("names the first of very many blockers", () => {
-    const checkpoints = Array.from({ length: limits.erasureBlockersMax + 1 }, (_, index) => `main/${index}`);
+    const checkpoints = Array.from({ length: erasureBlockersMax + 1 }, (_, index) => `main/${index}`);
     const { blockedBy } = decodeCoupon(
       encodeCoupon({ ...sampleCoupon, blockedBy: { checkpoints, branches: checkpoints } }, nonce),
     );

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import {
   compareBranchNames,
   decodeCatalog,
   encodeCatalog,
   type Catalog,
   type CatalogBranch,
+  poolKeyBytesMax,
+  catalogBytesMax,
 } from "../../../../src/format/history/catalog.ts";
 import { expectDamageRefused, sampleCatalog } from "../../../support/format-samples.ts";
 
@@ -25,10 +27,10 @@ test("a catalog comes back as it was", () => {
 });
 
 test("F74: a catalog with as many branches and condemned objects as it may have fits its bound", () => {
-  const condemned = Array(limits.condemnedMax).fill({ key: "k".repeat(limits.poolKeyBytesMax), atMs: 2 ** 53 - 1 });
+  const condemned = Array(limits.condemnedMax).fill({ key: "k".repeat(poolKeyBytesMax), atMs: 2 ** 53 - 1 });
   const catalog: Catalog = { ...sampleCatalog, branches: manyBranches(limits.branchesMax), condemned };
   const bytes = encodeCatalog(catalog);
-  expect(bytes.length).toBeLessThanOrEqual(limits.catalogBytesMax);
+  expect(bytes.length).toBeLessThanOrEqual(catalogBytesMax);
   expect(decodeCatalog(bytes)).toEqual(catalog);
 });
 

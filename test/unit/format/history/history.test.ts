@@ -1,10 +1,17 @@
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeHistory, encodeHistory, type History } from "../../../../src/format/history/history.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import {
+  decodeHistory,
+  encodeHistory,
+  type History,
+  historyBytesMax,
+  checkpointNameBytesMax,
+} from "../../../../src/format/history/history.ts";
 import { expectDamageRefused, sampleHistory, sampleRefs } from "../../../support/format-samples.ts";
+import { historyRefsMax } from "../../../../src/engine/history/histories.ts";
 
-const checkpoint = { name: "c".repeat(limits.checkpointNameBytesMax), txid: 2 ** 53 - 1, createdAtMs: 0 };
+const checkpoint = { name: "c".repeat(checkpointNameBytesMax), txid: 2 ** 53 - 1, createdAtMs: 0 };
 
 test("a history comes back as it was", () => {
   for (const history of [sampleHistory, { ...sampleHistory, timelines: [], checkpoints: [] }])
@@ -28,14 +35,14 @@ test("F74: a history with as many of everything as it may have fits its bound", 
     fromTxid: 0,
     toTxid: 2 ** 53 - 1,
     endedAtMs: 2 ** 53 - 1,
-    refs: Array(limits.historyRefsMax / limits.historyTimelinesMax).fill(ref),
+    refs: Array(historyRefsMax / limits.historyTimelinesMax).fill(ref),
   }));
   const history: History = {
     ...sampleHistory,
     timelines,
     checkpoints: Array(limits.checkpointsMax).fill({ ...checkpoint, createdAtMs: 2 ** 53 - 1 }),
   };
-  expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
+  expect(encodeHistory(history).length).toBeLessThanOrEqual(historyBytesMax);
 });
 
 test("damage anywhere is refused as corrupt", async () => {

@@ -1,8 +1,14 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeManifest, encodeManifest, type Manifest } from "../../../../src/format/history/manifest.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import {
+  decodeManifest,
+  encodeManifest,
+  type Manifest,
+  nodeIdBytesMax,
+  manifestBytesMax,
+} from "../../../../src/format/history/manifest.ts";
 import { countingBytes, expectDamageRefused, sampleManifest, sampleRefs } from "../../../support/format-samples.ts";
 
 /** As many of each as a manifest may have, each as large as it gets. */
@@ -21,7 +27,7 @@ const fullManifest: Manifest = {
     ...sampleManifest.tail[0],
     bytes: countingBytes(limits.tailBytesMax / limits.tailSegmentsMax, 1),
   }),
-  node: "n".repeat(limits.nodeIdBytesMax),
+  node: "n".repeat(nodeIdBytesMax),
 };
 
 test("a manifest comes back as it was", () => {
@@ -69,7 +75,7 @@ test("any numbers come back", () => {
 
 test("a manifest with as many of everything as it may have fits its bound", () => {
   const bytes = encodeManifest(fullManifest);
-  expect(bytes.length).toBeLessThanOrEqual(limits.manifestBytesMax);
+  expect(bytes.length).toBeLessThanOrEqual(manifestBytesMax);
   expect(decodeManifest(bytes)).toEqual(fullManifest);
 });
 

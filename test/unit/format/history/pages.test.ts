@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { seeded } from "../../../support/random.ts";

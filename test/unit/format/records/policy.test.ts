@@ -4,7 +4,6 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ServiceError, StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import {
   decodePolicy,
   egressOrder,
@@ -17,6 +16,8 @@ import {
   type PolicyPath,
   type PolicyValues,
   type StoredPolicy,
+  policyBytesMax,
+  policyDepthMax,
 } from "../../../../src/format/records/policy.ts";
 
 /** The document that says just this. */
@@ -131,10 +132,10 @@ describe("a policy document", () => {
 
   test("is an object within its bounds", () => {
     for (const other of [[], "x", 1, true]) expect(catchRefusal(other)).toMatch(/must be an object, or null/);
-    expect(catchRefusal({ note: "x".repeat(limits.policyBytesMax) })).toMatch(/at most \d+ bytes/);
+    expect(catchRefusal({ note: "x".repeat(policyBytesMax) })).toMatch(/at most \d+ bytes/);
     const nested = (levels: number): unknown => (levels === 0 ? 1 : { deeper: nested(levels - 1) });
-    expect(parsePolicy(JSON.stringify(nested(limits.policyDepthMax)), "namespace")).toBeDefined();
-    expect(catchRefusal(nested(limits.policyDepthMax + 1))).toMatch(/nested deeper/);
+    expect(parsePolicy(JSON.stringify(nested(policyDepthMax)), "namespace")).toBeDefined();
+    expect(catchRefusal(nested(policyDepthMax + 1))).toMatch(/nested deeper/);
     expect(() => parsePolicy('{"tenant":9007199254740993}', "namespace")).toThrow(/beyond 2\^53/);
     expect(() => parsePolicy('{"tenant":[1e400]}', "namespace")).toThrow(/beyond 2\^53/);
   });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { findDocs } from "../../../../src/model/docs/docs.ts";
 import { parseFilter } from "../../../../src/model/docs/docs-filter.ts";
 import { Bindings, filterSql, prepareQueries } from "../../../../src/model/docs/docs-query.ts";

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { createDocIndex } from "../../../../src/model/docs/docs.ts";
+import { createDocIndex, docIndexesMax } from "../../../../src/model/docs/docs.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 import type { PlainDoc } from "../../../support/docs-oracle.ts";
 
@@ -172,7 +171,7 @@ test("the same index again, or one on _id, changes nothing", () => {
 });
 
 test("an index makes its collection; there are 32 at most, and their paths are checked", () => {
-  for (let index = 0; index < limits.docIndexesMax; index++) things.index(`p${index}`);
+  for (let index = 0; index < docIndexesMax; index++) things.index(`p${index}`);
   things.insert({ p0: 1, p31: [1, 2] });
   expect(things.texts({ p31: 2, p0: 1 })).toHaveLength(1);
   expect(refusal(() => things.index("one-more"))).toBe(

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { insertDocs, updateDocs } from "../../../../src/model/docs/docs.ts";
+import { insertDocs, updateDocs, docBytesMax } from "../../../../src/model/docs/docs.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 
 let things: DocsCollection;
@@ -178,7 +177,7 @@ describe("refused updates", () => {
     ],
     [
       "a document that gets too large",
-      JSON.stringify({ a: "x".repeat(limits.docBytesMax - 100) }),
+      JSON.stringify({ a: "x".repeat(docBytesMax - 100) }),
       JSON.stringify({ $set: { b: "x".repeat(100) } }),
       "the updated document must be at most",
     ],

@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "../../../../src/model/docs/docs.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import {
+  createDocIndex,
+  deleteDocs,
+  findDocs,
+  insertDocs,
+  updateDocs,
+  docBytesMax,
+  docsResultBytesMax,
+} from "../../../../src/model/docs/docs.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 import type { PlainDoc } from "../../../support/docs-oracle.ts";
 
@@ -152,10 +160,7 @@ describe("insert and find", () => {
     ['{"\\udc00":1}', "docs[0] has a field name with half a surrogate pair"],
     [`{"a":${"[".repeat(64)}${"]".repeat(64)}}`, "docs[0] is nested too deep"],
     [`{"a":${"[".repeat(300_000)}${"]".repeat(300_000)}}`, "docs[0] is nested too deep"],
-    [
-      JSON.stringify({ a: "x".repeat(limits.docBytesMax) }),
-      `docs[0] must be at most ${limits.docBytesMax} bytes of JSON`,
-    ],
+    [JSON.stringify({ a: "x".repeat(docBytesMax) }), `docs[0] must be at most ${docBytesMax} bytes of JSON`],
   ])("refuses the document %.40s", (text, message) => {
     expect(refusal(() => insertTexts(text))).toContain(`invalid_request: ${message}`);
     expect(tables()).not.toContain("__service_doc_1");
@@ -291,10 +296,10 @@ describe("pages and order", () => {
   });
 
   test("a page that is too large in bytes is refused, not truncated", () => {
-    const doc = { a: "x".repeat(limits.docBytesMax - 100) };
+    const doc = { a: "x".repeat(docBytesMax - 100) };
     for (let count = 0; count < 33; count++) things.insert(doc);
     expect(refusal(() => things.texts())).toBe(
-      `invalid_request: the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask ` +
+      `invalid_request: the documents found are larger than ${docsResultBytesMax} bytes together; ask ` +
         "for fewer with limit",
     );
     expect(things.texts({}, { limit: 32 })).toHaveLength(32);

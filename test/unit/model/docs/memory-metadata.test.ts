@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import {
   checkMemories,
@@ -10,7 +9,7 @@ import {
   type IngestResult,
   type MemoryInput,
 } from "../../../../src/model/memory/memory.ts";
-import { strayMetadata } from "../../../../src/model/docs/memory-metadata.ts";
+import { strayMetadata, metadataBytesMax } from "../../../../src/model/docs/memory-metadata.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
@@ -102,8 +101,8 @@ describe("metadata", () => {
     ['{"$a":1}', "has a field whose name starts with $"],
     ['{"a":"\\ud800"}', "has a string with half a surrogate pair"],
     [`${'{"a":'.repeat(65)}1${"}".repeat(65)}`, "is nested too deep"],
-    [`{"a":"${"x".repeat(limits.metadataBytesMax - 7)}"}`, "must be at most 16384 bytes of JSON"],
-    [`{"a":"${"ä".repeat(limits.metadataBytesMax / 2 - 3)}"}`, "must be at most 16384 bytes of JSON"],
+    [`{"a":"${"x".repeat(metadataBytesMax - 7)}"}`, "must be at most 16384 bytes of JSON"],
+    [`{"a":"${"ä".repeat(metadataBytesMax / 2 - 3)}"}`, "must be at most 16384 bytes of JSON"],
   ])("refuses %.30s, naming the item and its field", (metadata, message) => {
     expect(refusal(() => say({ summary: "fine" }, { summary: "a heron", metadata }))).toMatch(
       `invalid_request: memories[1].metadata ${message}`,
@@ -112,7 +111,7 @@ describe("metadata", () => {
   });
 
   test("may be as large and as deep as allowed", () => {
-    const largest = `{"a":"${"x".repeat(limits.metadataBytesMax - 8)}"}`;
+    const largest = `{"a":"${"x".repeat(metadataBytesMax - 8)}"}`;
     const deepest = `${'{"a":'.repeat(64)}1${"}".repeat(64)}`;
     expect(
       say({ summary: "large", metadata: largest }, { summary: "deep", metadata: deepest }).map(({ id }) =>

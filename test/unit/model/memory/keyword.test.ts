@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { ingest, deleteMemory, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
-import { foldText, indexedText, queryTerms } from "../../../../src/model/text/words.ts";
+import { foldText, indexedText, queryTerms, recallTermsMax } from "../../../../src/model/text/words.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
+import { widenedMemoriesMax } from "../../../../src/model/memory/keyword.ts";
 
 let database: ModelDatabase;
 
@@ -44,7 +45,7 @@ describe("words of a question", () => {
   });
 
   test("at most the limit of terms", () => {
-    expect(words(Array.from({ length: 200 }, (_, at) => `w${at}`).join(" "))).toHaveLength(limits.recallTermsMax);
+    expect(words(Array.from({ length: 200 }, (_, at) => `w${at}`).join(" "))).toHaveLength(recallTermsMax);
   });
 
   test("the indexed text is cut at a whole character", () => {
@@ -164,7 +165,7 @@ describe("words that begin like the question's", () => {
   });
 
   test("count in small databases only", () => {
-    const fill = Array.from({ length: limits.widenedMemoriesMax }, (_, at): MemoryInput => ({
+    const fill = Array.from({ length: widenedMemoriesMax }, (_, at): MemoryInput => ({
       type: "event",
       summary: `filler number ${at}`,
       content: "null",

@@ -1,6 +1,6 @@
 /** What policy lets go of, held against the same rules said in a few lines over plain records. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { ageMemories, type AgingPosition } from "../../../../src/model/memory/memory-aging.ts";
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
 import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
@@ -9,6 +9,7 @@ import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { seeded } from "../../../support/random.ts";
+import { sweepRowsMax } from "../../../../src/engine/maintenance/sweeper.ts";
 
 let database: ModelDatabase;
 let position: AgingPosition;
@@ -27,7 +28,7 @@ function take(...memories: readonly (Partial<MemoryInput> & { readonly summary: 
 }
 
 /** One sweep: turns until there is no more to do; gives how many it took. */
-function age(retention: MemoryRetention, rowsMax: number = limits.sweepRowsMax): number {
+function age(retention: MemoryRetention, rowsMax: number = sweepRowsMax): number {
   for (let turns = 1; ; turns++) {
     const aged = database.write((tx) => ageMemories(tx, retention, position, rowsMax));
     position = aged.position;

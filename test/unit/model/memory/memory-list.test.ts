@@ -1,18 +1,20 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import {
   checkDeletion,
   checkList,
   deleteMemories,
   listMemories,
   type ListInput,
+  memoriesListDefault,
+  memoriesLooksMax,
 } from "../../../../src/model/memory/memory-list.ts";
 import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { refusal } from "../../../support/docs-collection.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
+import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
@@ -59,7 +61,7 @@ function listed(input: ListInput, between: () => void = () => {}): string[] {
 describe("order and pages", () => {
   test("newest first, or oldest first when asked; 50 when nobody says how many", () => {
     const ids = many(60);
-    expect(page().memories.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, limits.memoriesListDefault));
+    expect(page().memories.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, memoriesListDefault));
     expect(page({ order: "asc", limit: 3 }).memories.map(({ id }) => id)).toEqual(ids.slice(0, 3));
     expect(page({ limit: 60 })).not.toHaveProperty("nextCursor");
     expect(page({ limit: 59 })).toHaveProperty("nextCursor");
@@ -139,7 +141,7 @@ describe("order and pages", () => {
   });
 
   test("a page ends when it has bytes enough, and has at least one memory", () => {
-    const content = JSON.stringify("x".repeat(limits.contentBytesMax - 2));
+    const content = JSON.stringify("x".repeat(contentBytesMax - 2));
     const ids = many(4, (at) => ({ content, source: String(at) }));
     const first = page({ limit: 10 });
     expect([first.memories.map(({ id }) => id), first.nextCursor === undefined]).toEqual([ids.slice(3), false]);
@@ -156,15 +158,14 @@ describe("order and pages", () => {
 
   test("a page that has looked at enough memories ends, and the next one goes on", () => {
     const rare = say({ summary: "rare", type: "instruction", metadata: '{"rare":true}' });
-    for (let at = 0; at < limits.memoriesLooksMax + 1_000; at += 1_000)
-      many(1_000, (n) => ({ summary: `common ${at + n}` }));
+    for (let at = 0; at < memoriesLooksMax + 1_000; at += 1_000) many(1_000, (n) => ({ summary: `common ${at + n}` }));
     for (const input of [{ types: ["instruction"] }, { filter: '{"rare":true}' }]) {
       const { memories, nextCursor } = page(input);
       expect([memories, typeof nextCursor]).toEqual([[], "string"]);
       expect(page({ ...input, cursor: nextCursor! })).toMatchObject({ memories: [{ id: rare[0] }] });
       expect(listed(input)).toEqual(rare);
     }
-    expect(listed({ limit: 1_000, types: ["event"] })).toHaveLength(limits.memoriesLooksMax + 1_000);
+    expect(listed({ limit: 1_000, types: ["event"] })).toHaveLength(memoriesLooksMax + 1_000);
   });
 });
 

@@ -1,7 +1,15 @@
 /** Whose vectors a space holds, what has none yet, and how a space is given up. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { fillIn, memoryText, spaceStates, turnText, unembedded } from "../../../../src/model/embedding.ts";
+import {
+  fillIn,
+  memoryText,
+  spaceStates,
+  turnText,
+  unembedded,
+  embedTextBytesMax,
+  embedStepItemsMax,
+  embedStepLooksMax,
+} from "../../../../src/model/embedding.ts";
 import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import {
@@ -15,6 +23,7 @@ import { endSession } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
+import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let db: ModelDatabase;
 beforeEach(() => {
@@ -104,7 +113,7 @@ test("a query finds turns of its own embedder only", () => {
 
 test("what has no vector is given page by page, without tasks and without texts that say nothing", () => {
   take(
-    ...Array.from({ length: limits.embedStepItemsMax + 3 }, (_, at) => ({
+    ...Array.from({ length: embedStepItemsMax + 3 }, (_, at) => ({
       summary: `m${at}`,
       content: `{"t":"c${at}"}`,
     })),
@@ -112,7 +121,7 @@ test("what has no vector is given page by page, without tasks and without texts 
     { summary: "has one", embedding: vector(1), embeddedBy: a },
   );
   const first = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
-  expect(first.items).toHaveLength(limits.embedStepItemsMax);
+  expect(first.items).toHaveLength(embedStepItemsMax);
   expect(first.items[0]!.text).toBe("m0\nc0");
   const second = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: first.next! });
   expect(second.items.map(({ text }) => text)).toEqual([64, 65, 66].map((at) => `m${at}\nc${at}`));
@@ -131,17 +140,17 @@ test("what has no vector is given page by page, without tasks and without texts 
 
 test("a page ends where it has looked at enough rows or read enough, and the next goes on from there", () => {
   const row = (summary: string): Partial<MemoryInput> => ({ summary, embedding: vector(1), embeddedBy: a });
-  for (let at = 0; at < limits.embedStepLooksMax; at += 500)
+  for (let at = 0; at < embedStepLooksMax; at += 500)
     take(...Array.from({ length: 500 }, (_, more) => row(`${at + more}`)));
   take({ summary: "behind" });
   const first = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
-  expect([first.items.length, first.next]).toEqual([0, limits.embedStepLooksMax]);
+  expect([first.items.length, first.next]).toEqual([0, embedStepLooksMax]);
   expect(
     unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: first.next! }).items.map(({ text }) => text),
   ).toEqual(["behind"]);
-  const large = JSON.stringify("x".repeat(limits.contentBytesMax - 10));
+  const large = JSON.stringify("x".repeat(contentBytesMax - 10));
   take(...Array.from({ length: 6 }, (_, at) => ({ summary: `large ${at}`, content: large })));
-  const page = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: limits.embedStepLooksMax + 1 });
+  const page = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: embedStepLooksMax + 1 });
   expect(page.items.length).toBeLessThan(6);
   expect(page.next).toBe(page.items.at(-1)!.row);
 });
@@ -199,9 +208,9 @@ test(
 test("a text is cut to what is embedded, never within a letter", () => {
   const text = memoryText({
     summary: "é",
-    content: JSON.stringify(["x".repeat(limits.embedTextBytesMax - 5), "日本"]),
+    content: JSON.stringify(["x".repeat(embedTextBytesMax - 5), "日本"]),
   });
-  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(limits.embedTextBytesMax);
+  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(embedTextBytesMax);
   expect(text.isWellFormed()).toBe(true);
   expect(text.startsWith("é\nxxx")).toBe(true);
   expect(turnText({ content: "42" })).toBe("");

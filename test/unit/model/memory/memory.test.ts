@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import {
   checkMemories,
   deleteMemory,
@@ -10,12 +10,15 @@ import {
   sweepMemories,
   type IngestResult,
   type MemoryInput,
+  summaryBytesMax,
+  keywordsBytesMax,
 } from "../../../../src/model/memory/memory.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
+import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
@@ -369,9 +372,9 @@ describe("validation", () => {
     ["memory-30", { type: "task", ttlSecs: -1 }],
     ["memory-30", { type: "task", ttlSecs: 1.5 }],
     ["memory-30", { type: "task", ttlSecs: limits.ttlSecsMax + 1 }],
-    ["size", { summary: "x".repeat(limits.summaryBytesMax + 1) }],
-    ["size", { content: JSON.stringify("é".repeat(limits.contentBytesMax / 2)) }],
-    ["size", { keywords: "x".repeat(limits.keywordsBytesMax + 1) }],
+    ["size", { summary: "x".repeat(summaryBytesMax + 1) }],
+    ["size", { content: JSON.stringify("é".repeat(contentBytesMax / 2)) }],
+    ["size", { keywords: "x".repeat(keywordsBytesMax + 1) }],
     ["size", { topicKey: "x".repeat(limits.topicKeyBytesMax + 1) }],
     ["size", { topicKey: "" }],
     ["size", { sessionId: "é".repeat(65) }],

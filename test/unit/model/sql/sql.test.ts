@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { SqlDatabase } from "../../../support/sql-database.ts";
+import { sqlRowsMax, sqlResultBytesMax } from "../../../../src/model/sql/sql.ts";
 
 function refused(act: () => unknown): ServiceError {
   try {
@@ -275,18 +276,15 @@ describe("results", () => {
   test("more rows or bytes than the limit is 400 naming it, on both paths", () => {
     const database = new SqlDatabase();
     const rows =
-      `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT ${limits.sqlRowsMax + 1}) SELECT ` +
-      "n FROM c";
+      `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT ${sqlRowsMax + 1}) SELECT ` + "n FROM c";
     const bytes =
       "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 5000) SELECT printf('%.*c', 4000, " +
       "'x') FROM c";
     for (const run of [(text: string) => database.write([text]), (text: string) => database.read([text])]) {
-      expect(refused(() => run(rows)).message).toContain(String(limits.sqlRowsMax));
-      expect(refused(() => run(bytes)).message).toContain(String(limits.sqlResultBytesMax));
+      expect(refused(() => run(rows)).message).toContain(String(sqlRowsMax));
+      expect(refused(() => run(bytes)).message).toContain(String(sqlResultBytesMax));
     }
-    expect(database.rows(rows.replace(String(limits.sqlRowsMax + 1), String(limits.sqlRowsMax)))).toHaveLength(
-      limits.sqlRowsMax,
-    );
+    expect(database.rows(rows.replace(String(sqlRowsMax + 1), String(sqlRowsMax)))).toHaveLength(sqlRowsMax);
   });
 
   test("the bytes are counted over the whole batch", () => {

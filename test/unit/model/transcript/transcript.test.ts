@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../../src/model/transcript/transcript.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
+import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
@@ -52,7 +52,7 @@ describe("the window", () => {
   });
 
   test("contents that are too large for one answer are refused, fewer of them are given", () => {
-    const large = JSON.stringify("x".repeat(limits.contentBytesMax - 2));
+    const large = JSON.stringify("x".repeat(contentBytesMax - 2));
     for (let at = 0; at < 33; at++) append("a", large);
     expect(() => last("a", 33)).toThrow(/^last must be lower/);
     expect(last("a", 32)).toHaveLength(32);

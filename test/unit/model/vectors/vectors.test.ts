@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import type { Tx } from "../../../../src/model/core/transaction.ts";
 import { VectorCache, VectorPool } from "../../../../src/model/index/vector-index.ts";
 import {
@@ -18,6 +18,7 @@ import { upsertVector } from "../../../../src/model/vectors/vector-collections.t
 import { searchVectors } from "../../../../src/model/vectors/vector-search.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { oracleNearest } from "../../../support/nearest-oracle.ts";
+import { vectorFilterOwnersMax } from "../../../../src/model/index/vector-matrix.ts";
 
 let database: ModelDatabase;
 
@@ -193,14 +194,14 @@ describe("spaces", () => {
   });
 
   test("a filter is never asked about more owners at once than its limit, nor about one twice", () => {
-    const count = 2 * limits.vectorFilterOwnersMax + 500;
+    const count = 2 * vectorFilterOwnersMax + 500;
     database.write((tx) => {
       const space = openSpace(tx, "memory", "m", 2);
       for (let at = 1; at <= count; at++) putVector(tx, space, at, vector(Math.cos(at / count), Math.sin(at / count)));
     });
     const asked: number[] = [];
     const hits = nearest(database.view(), findSpace(database.view(), "memory", "m")!, vector(1, 0), 2, (owners) => {
-      expect(owners.length).toBeLessThanOrEqual(limits.vectorFilterOwnersMax);
+      expect(owners.length).toBeLessThanOrEqual(vectorFilterOwnersMax);
       asked.push(...owners);
       return new Set(owners.filter((candidate) => candidate === count));
     }).hits;

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Command } from "commander";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { Receipts } from "../../../../src/control/access/receipts.ts";
 import { buildSigningKey, type SigningKey } from "../../../../src/control/access/signing-key.ts";
 import {
@@ -15,7 +15,7 @@ import {
   type ErasureReceipt,
   type ReceiptPayload,
 } from "../../../../src/format/erasure/erasure-receipt.ts";
-import { verifyCommand } from "../../../../src/server/cli/verify-command.ts";
+import { verifyCommand, keySetBytesMax } from "../../../../src/server/cli/verify-command.ts";
 import { sampleCoupon, sampleEvidence, sampleReceiptPayload } from "../../../support/format-samples.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
@@ -232,9 +232,10 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       out: "",
       error: expect.stringContaining("standard input holds more than") as string,
     });
-    expect(
-      await run(undefined, file, "--jwks", write("long.json", " ".repeat(limits.keySetBytesMax + 1))),
-    ).toMatchObject({ code: 1, out: "" });
+    expect(await run(undefined, file, "--jwks", write("long.json", " ".repeat(keySetBytesMax + 1)))).toMatchObject({
+      code: 1,
+      out: "",
+    });
     writeFileSync(join(file, "../bytes"), Uint8Array.of(0xff));
     expect((await run(undefined, join(file, "../bytes"), "--jwks", keys)).error).toContain("UTF-8");
   });
@@ -267,7 +268,7 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       [(_, response) => response.writeHead(302, { location: good }).end(), "redirect"],
       [(_, response) => response.writeHead(404).end(text), "status 404"],
       [(_, response) => response.end("<html>"), "not JSON"],
-      [(_, response) => response.end(" ".repeat(limits.keySetBytesMax + 1)), "more than"],
+      [(_, response) => response.end(" ".repeat(keySetBytesMax + 1)), "more than"],
       [(request) => request.socket.destroy(), "gave no key set"],
       [
         (request, response) =>

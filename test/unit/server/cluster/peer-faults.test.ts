@@ -12,9 +12,9 @@ import {
   ExchangeResponseSchema,
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfAnswer, messageOfCall } from "../../../../src/server/cluster/node-messages.ts";
+import { messageOfAnswer, messageOfCall } from "../../../../src/server/node-wire/node-messages.ts";
 import type { PeerLinks } from "../../../../src/server/cluster/peer-links.ts";
 import { type ForwardedCall, Unreachable } from "../../../../src/service/placement/peers.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";

@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import type { Log } from "../../../../src/base/log.ts";
 import type { TimeMemory } from "../../../../src/base/trusted-time.ts";
-import { ClockKeeper } from "../../../../src/server/node/clock-keeper.ts";
+import { ClockKeeper, clockLookMs, clockNoteMs } from "../../../../src/server/node/clock-keeper.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { VirtualTime } from "../../../support/timed-engine.ts";
@@ -105,8 +105,8 @@ test.each(["", "soon", "-5", "null", "{}", '{"steadyMs":"1","nowMs":1,"toldMs":1
 test("a node that is killed has noted the time some minutes before", async () => {
   const runs = new Runs();
   const { world } = runs.begin();
-  await runs.time.pass(3 * limits.clockNoteMs);
+  await runs.time.pass(3 * clockNoteMs);
   world.kill();
   const { steadyMs } = JSON.parse(readFileSync(join(runs.directory, "time"), "utf8")) as TimeMemory;
-  expect(runs.trueMs - steadyMs).toBeLessThanOrEqual(limits.clockNoteMs + limits.clockLookMs);
+  expect(runs.trueMs - steadyMs).toBeLessThanOrEqual(clockNoteMs + clockLookMs);
 });

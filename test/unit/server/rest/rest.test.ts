@@ -12,9 +12,9 @@ import type {
 } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import { type IngestRequest, MemorySchema } from "../../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError, StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { jsonText, setJson } from "../../../../src/service/call/exact-json.ts";
 import { emptyAnswer, type EchoNode, openEcho } from "../../../support/echo-node.ts";
+import { discardedBytesMax } from "../../../../src/server/wire/body.ts";
 
 interface Answer {
   readonly status: number;
@@ -462,7 +462,7 @@ describe("sizes", () => {
     while (!request.destroyed) {
       sent += chunk.length;
       await Promise.race([closed, new Promise((resolve) => request.write(chunk, resolve))]);
-      expect(sent).toBeLessThan(2 * limits.discardedBytesMax);
+      expect(sent).toBeLessThan(2 * discardedBytesMax);
     }
   });
 

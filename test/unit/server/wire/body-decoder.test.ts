@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { InsertDocsRequestSchema } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import { type IngestRequest, IngestRequestSchema, MemoryInputSchema } from "../../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { decodeBinary, decodeJson } from "../../../../src/server/wire/body-decoder.ts";
 import { compileBody } from "../../../../src/server/wire/json-decoder.ts";
 import { jsonElements, jsonText } from "../../../../src/service/call/exact-json.ts";

@@ -7,7 +7,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ControlService } from "../../../../gen/palimpsest/v1/control_pb.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { Credentials } from "../../../../src/control/access/credentials.ts";
 import type { Identity } from "../../../../src/control/access/identity.ts";
 import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryInputSchema } from "../../../../gen/palimpsest/v1/memory_pb.ts";
 import type { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { inspectJson, jsonText, parseExact, setJson } from "../../../../src/service/call/exact-json.ts";
 
 const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);

@@ -1,6 +1,5 @@
 /** When databases are gone through for vectors that are missing. */
 import { expect, onTestFinished, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { silentLog } from "../../../../src/base/log.ts";
 import {
   Backfill,
@@ -8,6 +7,8 @@ import {
   type Place,
   type Step,
   type Stepped,
+  backfillPauseMs,
+  backfillRetryMs,
 } from "../../../../src/service/embedding/backfill.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 
@@ -69,7 +70,7 @@ test(
     ]);
     await expect.poll(() => steps).toEqual(expected);
     backfill.note(buildPlace("a"));
-    await pause(10 * limits.backfillPauseMs);
+    await pause(10 * backfillPauseMs);
     expect(steps).toEqual(expected);
   },
 );
@@ -99,14 +100,14 @@ test("nothing is done while the embedder rests, where policy forbids it, and aft
     permits: ({ profile }) => Promise.resolve(profile !== "forbidden"),
   });
   backfill.note(buildPlace("a"));
-  await pause(3 * limits.backfillRetryMs);
+  await pause(3 * backfillRetryMs);
   expect(steps).toEqual([]);
   awake = true;
   backfill.note(buildPlace("forbidden"));
   await expect.poll(() => steps).toEqual(["a memory 0", "a turn 0"]);
   backfill.close();
   backfill.note(buildPlace("b"));
-  await pause(10 * limits.backfillPauseMs);
+  await pause(10 * backfillPauseMs);
   expect(steps).toEqual(["a memory 0", "a turn 0"]);
 });
 
@@ -114,7 +115,7 @@ test("a step that is refused ends the pass, and the next use of the database bri
   const { backfill, steps } = record((_, at) => (at === 1 ? Promise.reject(new Error("gone")) : stepped()));
   backfill.note(buildPlace("a"));
   await expect.poll(() => steps).toEqual(["a memory 0"]);
-  await pause(10 * limits.backfillPauseMs);
+  await pause(10 * backfillPauseMs);
   expect(steps).toEqual(["a memory 0"]);
   backfill.note(buildPlace("a"));
   await expect.poll(() => steps).toEqual(["a memory 0", "a memory 0", "a turn 0"]);

@@ -3,7 +3,7 @@
  * says nothing.
  */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { readReceipt } from "../../../../src/format/erasure/erasure-receipt.ts";
 import { databasePrefix } from "../../../../src/format/keys/object-keys.ts";
@@ -17,6 +17,9 @@ import {
 } from "../../../support/erasing-cluster.ts";
 import { sharedTime, type LeasedNode } from "../../../support/leased-node.ts";
 import type { VirtualTime } from "../../../support/timed-engine.ts";
+import { lateOrphansMs } from "../../../../src/engine/erasure/erasure-runner.ts";
+import { erasureFirstMs } from "../../../../src/service/erasure/erasure-queue.ts";
+import { replicaPurgerMs } from "../../../../src/service/jobs/replica-remover.ts";
 
 const secret = "the zyxwvutsecret of it";
 const inFile = "zyxwvutsecret";
@@ -166,7 +169,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     await time.of(b.holding(2));
     const atB = await member(b, () => b);
     atB.erasures.start();
-    await time.pass(limits.erasureFirstMs + 120_000);
+    await time.pass(erasureFirstMs + 120_000);
     expect((await atB.coupon(coupon.id)).waitingFor).toBe("a copy on node a-name (a)");
     expect(atB.nudged).toContain("a");
     const again = await member(a, () => b);
@@ -203,7 +206,7 @@ describe("an erasure of a database that another node has a copy of", () => {
       at,
     }));
     for (const { key, bytes } of late) await time.store.calm.put(key, bytes, { kind: "absent" });
-    await time.pass(limits.lateOrphansMs + 300_000);
+    await time.pass(lateOrphansMs + 300_000);
     expect(late.filter(({ key }) => time.store.read(key) !== undefined)).toEqual([]);
     expect((await atB.coupon(coupon.id)).receipt).toEqual(receipt);
     await Promise.all([atA.stop(), atB.stop()]);
@@ -248,7 +251,7 @@ describe("an erasure that two nodes look after", () => {
     await time.of(atB.replicaRemover.start());
     for (const one of [atA, atB]) one.erasures.start();
     const { value: coupon } = await atB.erase(memoryId);
-    await time.pass(limits.replicaPurgerMs + 60_000);
+    await time.pass(replicaPurgerMs + 60_000);
     expect(atB.acts).toContain("expunge");
     expect(atA.acts).toEqual([]);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
@@ -267,7 +270,7 @@ describe("an erasure that two nodes look after", () => {
       await time.pass(4 * limits.shardLookMsMax);
       const { value: coupon } = await atB.erase(memoryId);
       await atB.stop();
-      await time.pass(limits.erasureFirstMs - 30_000);
+      await time.pass(erasureFirstMs - 30_000);
       expect(atA.acts).toEqual([]);
       const again = await member(b, () => a);
       again.owns = false;

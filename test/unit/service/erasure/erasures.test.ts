@@ -4,7 +4,7 @@
  */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { silentLog } from "../../../../src/base/log.ts";
 import { AuditLog } from "../../../../src/control/audit/audit-log.ts";
 import { ErasureCoupons } from "../../../../src/control/databases/erasure-coupons.ts";
@@ -16,6 +16,7 @@ import { erasureCouponKey } from "../../../../src/format/keys/object-keys.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { Erasures, type Requested } from "../../../../src/service/erasure/erasures.ts";
 import { ErasingNode } from "../../../support/erasing-node.ts";
+import { erasureWaitMsMax, erasureBlockedLookMs } from "../../../../src/service/erasure/erasure-queue.ts";
 
 const noAudit = { enabled: false, includeReads: false, retentionSecs: undefined };
 
@@ -145,7 +146,7 @@ describe("an erasure whose attempts fail", () => {
       waitingFor: expect.stringMatching(/^branch side: its state \d+ has the bytes/),
     });
     await node.time.of(node.node.putting("copied", "side", {}, "something else"));
-    await node.time.pass(limits.erasureBlockedLookMs + 60_000);
+    await node.time.pass(erasureBlockedLookMs + 60_000);
     expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
     await node.time.of(erasures.close());
   });
@@ -204,7 +205,7 @@ describe("F42: the grace of an erasure", () => {
     node.node.world.skewMs = 0;
     await node.time.pass(dayMs);
     expect(await statuses()).toEqual(["pending"]);
-    await node.time.pass(dayMs + 2 * limits.erasureWaitMsMax);
+    await node.time.pass(dayMs + 2 * erasureWaitMsMax);
     expect(await statuses()).toEqual([]);
     await node.time.of(erasures.close());
   });
@@ -219,7 +220,7 @@ describe("F42: the grace of an erasure", () => {
     erasures.start();
     await node.time.pass(dayMs - 60_000);
     expect(await statuses()).toEqual(["pending"]);
-    await node.time.pass(3 * limits.erasureWaitMsMax);
+    await node.time.pass(3 * erasureWaitMsMax);
     expect(await statuses()).toEqual([]);
     const { requestedAtMs, graceUntilMs } = await node.time.of(erasures.get(node.uuid, value.id, undefined));
     expect(graceUntilMs - requestedAtMs).toBe(dayMs);

@@ -1,9 +1,8 @@
 /** Databases that nobody uses: what expires in them goes all the same, and they are left alone otherwise. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { silentLog } from "../../../../src/base/log.ts";
 import type { Retention } from "../../../../src/engine/api/protocol.ts";
-import { DueSweeps } from "../../../../src/service/jobs/expiry-sweeper.ts";
+import { DueSweeps, dueLookMs } from "../../../../src/service/jobs/expiry-sweeper.ts";
 import { shardsWhile } from "../../../support/all-shards.ts";
 import { LeasedNode, sharedTime } from "../../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
@@ -209,7 +208,7 @@ describe("a cold database", () => {
     await time.pass(3 * hourMs);
     expect(dueKeys(time)).toHaveLength(1);
     time.store.decideFate = () => "fine";
-    await time.pass(limits.dueLookMs + 60_000);
+    await time.pass(dueLookMs + 60_000);
     expect(dueKeys(time)).toEqual([]);
     expect(await mayExpire(time)).toBe(false);
     await time.of(sweeps.close());

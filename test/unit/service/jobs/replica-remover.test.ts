@@ -3,9 +3,9 @@
  * all.
  */
 import { expect, test } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { finds, member, openNode, remember, residueOnDisk } from "../../../support/erasing-cluster.ts";
 import { sharedTime } from "../../../support/leased-node.ts";
+import { purgeAgainMsMax } from "../../../../src/engine/maintenance/chores.ts";
 
 const hourMs = 3_600_000;
 const inFile = "zyxwvutsecret";
@@ -47,7 +47,7 @@ test(
     expect(residueOnDisk(b2, inFile)).toEqual([]);
     expect(time.store.keys("orders/")).toEqual([]);
     // The node that writes it looks as rarely by then.
-    await time.pass(limits.purgeAgainMsMax + 60_000);
+    await time.pass(purgeAgainMsMax + 60_000);
     expect(time.store.keys("purges/")).toEqual([]);
     await Promise.all([atA.stop(), atC.stop(), atB2.stop()]);
   },

@@ -2,13 +2,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { buildMainTarget, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
+import { routeFreshMs } from "../../../../src/service/placement/routes.ts";
 
 const uuid = uuidOf(1);
 
@@ -225,10 +225,10 @@ describe("finding the writer", () => {
       const {
         cluster,
         nodes: [a, b],
-      } = await PlacedNodes.startIn(hastyWorld(haste), 10 * limits.routeFreshMs, "a", "b");
+      } = await PlacedNodes.startIn(hastyWorld(haste), 10 * routeFreshMs, "a", "b");
       await cluster.put(a, uuid, "k", "1");
       await cluster.put(b, uuid, "k", "2");
-      await pause(limits.routeFreshMs / haste);
+      await pause(routeFreshMs / haste);
       const before = b.leases.lookups;
       cluster.table.cut("b");
       await cluster.put(b, uuid, "k", "3");

@@ -4,9 +4,8 @@
  */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import { shardsCount } from "../../../../src/format/core/shards.ts";
-import { ShardOwners, Shards } from "../../../../src/service/placement/shards.ts";
+import { ShardOwners, Shards, shardMembersMs } from "../../../../src/service/placement/shards.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { Scheduler } from "../../../sim/scheduler.ts";
 import { SimWorld } from "../../../sim/sim-world.ts";
@@ -133,7 +132,7 @@ describe("a node", () => {
         1,
       ]);
       set(buildNodes("a", "b"));
-      await pass(limits.shardMembersMs + 10);
+      await pass(shardMembersMs + 10);
       const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
       expect(own.length).toBeGreaterThan(1_500);
       expect(own.length).toBeLessThan(2_500);
@@ -141,10 +140,10 @@ describe("a node", () => {
         expect(shards.from(shard)).toBe(own.find((one) => one >= shard));
       expect(gains()).toBe(1);
       set("silent");
-      await pass(10 * limits.shardMembersMs);
+      await pass(10 * shardMembersMs);
       expect(shards.has(own[0]!)).toBe(true);
       set(buildNodes("a"));
-      await pass(limits.shardMembersMs + 10);
+      await pass(shardMembersMs + 10);
       expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
       await shards.close();
       expect(shards.from(0)).toBeUndefined();

@@ -5,8 +5,14 @@ import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { KV, Lease } from "../../../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { EtcdClient, get, put, unchanged, UnknownLease } from "../../../../src/store/etcd/etcd-client.ts";
+import {
+  EtcdClient,
+  get,
+  put,
+  unchanged,
+  UnknownLease,
+  coordEndpointsMax,
+} from "../../../../src/store/etcd/etcd-client.ts";
 import { parseEtcdAddress } from "../../../../src/store/etcd/etcd-endpoint.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { freePort } from "../../../support/node-process.ts";
@@ -89,7 +95,7 @@ describe("an endpoint", () => {
 
   test("there must be one, and not too many", () => {
     expect(() => openClient([])).toThrow(expect.objectContaining({ kind: "misconfigured" }));
-    expect(() => openClient(Array.from({ length: limits.coordEndpointsMax + 1 }, () => "etcd"))).toThrow(
+    expect(() => openClient(Array.from({ length: coordEndpointsMax + 1 }, () => "etcd"))).toThrow(
       expect.objectContaining({ kind: "misconfigured" }),
     );
   });

@@ -2,7 +2,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { openStore } from "../../../../src/store/open-store.ts";
 import { proveStore } from "../../../../src/store/probe.ts";
@@ -12,8 +11,9 @@ import { StoreTime } from "../../../../src/store/store-time.ts";
 import { toS3Failure } from "../../../../src/store/s3/s3-failure.ts";
 import { startS3Double, type Fault, type S3Double, type S3DoubleOptions } from "../../../support/s3-double.ts";
 import { toldWorld } from "../../../support/told-world.ts";
+import { storeAnswerMs, storeAttemptsMax } from "../../../../src/store/s3/s3-store.ts";
 
-const { world, timeUp } = toldWorld(limits.storeAnswerMs);
+const { world, timeUp } = toldWorld(storeAnswerMs);
 const absent = { kind: "absent" } as const;
 const text = async (store: ObjectStore, key: string): Promise<string | undefined> => {
   const found = await store.get(key);
@@ -125,7 +125,7 @@ test("F32: 409 ConditionalRequestConflict is sent again and never told as a conf
     kind: "unavailable",
     message: expect.stringContaining("ConditionalRequestConflict, 409"),
   });
-  expect(sent(double, "PUT")).toBe(4 + limits.storeAttemptsMax);
+  expect(sent(double, "PUT")).toBe(4 + storeAttemptsMax);
   expect(double.text("k2")).toBeUndefined();
 });
 
@@ -160,7 +160,7 @@ test("F33: get, list and delete are repeated through a storm of 503, within boun
   });
   await expect(store.list("", { limit: 1 })).rejects.toMatchObject({ kind: "unavailable" });
   await expect(store.delete("k")).rejects.toMatchObject({ kind: "unavailable" });
-  expect(double.requests.length - before).toBe(3 * limits.storeAttemptsMax);
+  expect(double.requests.length - before).toBe(3 * storeAttemptsMax);
 });
 
 test("a get that is never answered is given up in time", async () => {
@@ -171,7 +171,7 @@ test("a get that is never answered is given up in time", async () => {
     message: expect.stringContaining("Timeout"),
   });
   expect(double.requests.length).toBeGreaterThan(1);
-  expect(double.requests.length).toBeLessThan(limits.storeAttemptsMax);
+  expect(double.requests.length).toBeLessThan(storeAttemptsMax);
 });
 
 test("F35: a body that ends early is read again, and never handed out", async () => {

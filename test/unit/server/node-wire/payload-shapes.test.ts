@@ -9,7 +9,7 @@ import {
   type Shape,
   text,
   variants,
-} from "../../../../src/server/cluster/payload-shapes.ts";
+} from "../../../../src/server/node-wire/payload-shapes.ts";
 
 interface Item {
   readonly id: string;

@@ -8,7 +8,12 @@
 import { create } from "@bufbuild/protobuf";
 import { type Piece, PieceSchema } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
+
+/** What is in one message between nodes, about. */
+const peerMessageBytes = 1024 * 1024;
+/** Larger inputs and values go in pieces of this size, so that others get their turn. */
+export const peerPieceBytes = 256 * 1024;
 
 /** A call or an answer, as its message. */
 export interface Parcel {
@@ -44,13 +49,13 @@ export class Outbox<Item extends Parcel> {
 
   put(parcel: Item): void {
     this.#bytes += parcel.payload.length;
-    (parcel.payload.length > limits.peerPieceBytes ? this.#large : this.#small).push(parcel);
+    (parcel.payload.length > peerPieceBytes ? this.#large : this.#small).push(parcel);
   }
 
   /** Takes as much as one message may hold, without those that nobody wants any more. */
   take(isWanted: (parcel: Item) => boolean): Load<Item> {
     const load: Load<Item> = { pieces: [], parcels: [] };
-    let room = limits.peerMessageBytes;
+    let room = peerMessageBytes;
     let count = 0;
     for (; count < this.#small.length && room > 0; count++) {
       const parcel = this.#small[count]!;
@@ -74,11 +79,11 @@ export class Outbox<Item extends Parcel> {
     }
     if (!parcel) return;
     const { id, payload } = parcel;
-    this.#hasBegun = payload.length > limits.peerPieceBytes;
-    this.#bytes -= Math.min(payload.length, limits.peerPieceBytes);
+    this.#hasBegun = payload.length > peerPieceBytes;
+    this.#bytes -= Math.min(payload.length, peerPieceBytes);
     if (this.#hasBegun) {
-      pieces.push(create(PieceSchema, { id, payload: payload.subarray(0, limits.peerPieceBytes) }));
-      parcel.payload = payload.subarray(limits.peerPieceBytes);
+      pieces.push(create(PieceSchema, { id, payload: payload.subarray(0, peerPieceBytes) }));
+      parcel.payload = payload.subarray(peerPieceBytes);
     } else {
       parcels.push(parcel);
       this.#large.shift();

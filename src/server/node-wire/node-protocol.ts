@@ -6,10 +6,12 @@
  * holds.
  */
 import type { ExchangeRequest } from "../../../gen/palimpsest/node/v1/node_pb.ts";
-import { limits } from "../../base/limits/limits.ts";
 import { decodeClone, encodeClone } from "./clone-codec.ts";
 import { decodeValue } from "./value-decoder.ts";
 import { encodeValue } from "./value-encoder.ts";
+
+/** Protocols that a greeting may name. */
+export const peerProtocolsMax = 16;
 
 /** A protocol, and how payloads are written and read in it. */
 export interface PayloadCodec {
@@ -55,7 +57,7 @@ export function protocolsOf({
   protocol,
   protocols,
 }: Pick<ExchangeRequest, "protocol" | "protocols">): readonly string[] {
-  return protocols.length === 0 ? [protocol] : protocols.slice(0, limits.peerProtocolsMax);
+  return protocols.length === 0 ? [protocol] : protocols.slice(0, peerProtocolsMax);
 }
 
 /** A name is not longer, and what is longer is not repeated. */

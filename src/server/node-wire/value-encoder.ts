@@ -5,7 +5,7 @@
  * what is more than the other node takes is refused before it leaves. Must not know: commands, streams, protocols.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
 
 const nothing = new Uint8Array(0);

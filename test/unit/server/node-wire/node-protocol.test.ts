@@ -14,14 +14,20 @@ import {
   type ExchangeResponse,
   ExchangeResponseSchema,
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfCall } from "../../../../src/server/cluster/node-messages.ts";
-import { codecsOn, commonCodec, greetingOf, ownCodecs } from "../../../../src/server/cluster/node-protocol.ts";
-import { decodeValue } from "../../../../src/server/cluster/value-decoder.ts";
+import { messageOfCall } from "../../../../src/server/node-wire/node-messages.ts";
+import {
+  codecsOn,
+  commonCodec,
+  greetingOf,
+  ownCodecs,
+  peerProtocolsMax,
+} from "../../../../src/server/node-wire/node-protocol.ts";
+import { decodeValue } from "../../../../src/server/node-wire/value-decoder.ts";
 import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { buildCall, openLinks, openPeer, openScripted, sayTo } from "../../../support/peer-node.ts";
+import { peerPieceBytes } from "../../../../src/server/node-wire/message-chunking.ts";
 
 const here = process.versions.v8.split(".", 1)[0]!;
 const clones = `1/${here}`;
@@ -87,7 +93,7 @@ describe("the newest in common", () => {
     ["whoever says nothing", { protocol: "", protocols: [] }, undefined],
     [
       "more than may be named",
-      { protocol: "2", protocols: [...new Array<string>(limits.peerProtocolsMax).fill("x"), "2"] },
+      { protocol: "2", protocols: [...new Array<string>(peerProtocolsMax).fill("x"), "2"] },
       undefined,
     ],
   ] as const;
@@ -179,7 +185,7 @@ describe("a receiver of an older build", () => {
     const heard: ExchangeRequest[] = [];
     const address = await openScripted((requests) => oldReceiver(clones, requests, heard));
     const { links, log } = openLinks();
-    const sizes = [1, 3 * limits.peerPieceBytes + 7, 200, 2 * limits.peerPieceBytes];
+    const sizes = [1, 3 * peerPieceBytes + 7, 200, 2 * peerPieceBytes];
     const put = (bytes: number): Promise<Answer> =>
       links.forward(
         address,

@@ -3,10 +3,10 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { type Call, CallAnswerSchema, CallKind, CallSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { type ErrorCode, errorCodes, ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
+import { limits } from "../../../../src/base/limits.ts";
 import { type CallerTold, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
 import { readCommands, writeCommands } from "../../../../src/model/commands.ts";
-import { readShapes, writeShapes } from "../../../../src/server/cluster/command-shapes.ts";
+import { readShapes, writeShapes } from "../../../../src/server/node-wire/command-shapes.ts";
 import {
   callOfMessage,
   messageOfAnswer,
@@ -15,9 +15,9 @@ import {
   messageOfTurnedAway,
   type Outcome,
   outcomeOfMessage,
-} from "../../../../src/server/cluster/node-messages.ts";
-import { Inbox, Outbox } from "../../../../src/server/cluster/message-chunking.ts";
-import { ownCodecs } from "../../../../src/server/cluster/node-protocol.ts";
+} from "../../../../src/server/node-wire/node-messages.ts";
+import { Inbox, Outbox, peerPieceBytes } from "../../../../src/server/node-wire/message-chunking.ts";
+import { ownCodecs } from "../../../../src/server/node-wire/node-protocol.ts";
 import type { ForwardedCall } from "../../../../src/service/placement/peers.ts";
 import { callSamples } from "../../../support/command-samples.ts";
 import { buildCall, codec } from "../../../support/peer-node.ts";
@@ -281,7 +281,7 @@ describe("parcels", () => {
 
   test("a large payload goes in pieces, others go between them, and it is whole again at the end", () => {
     const [outbox, inbox] = [new Outbox<ReturnType<typeof parcel>>(), new Inbox()];
-    const bytes = 5 * limits.peerPieceBytes + 1;
+    const bytes = 5 * peerPieceBytes + 1;
     outbox.put(parcel(1, bytes));
     outbox.put(parcel(2, bytes));
     const whole: [number, Uint8Array][] = [];
@@ -305,7 +305,7 @@ describe("parcels", () => {
 
   test("a message takes about as much as it may, in order", () => {
     const outbox = new Outbox<ReturnType<typeof parcel>>();
-    for (let id = 1; id <= 20; id++) outbox.put(parcel(id, limits.peerPieceBytes));
+    for (let id = 1; id <= 20; id++) outbox.put(parcel(id, peerPieceBytes));
     const ids: number[] = [];
     while (!outbox.isEmpty) {
       const { parcels } = outbox.take(() => true);
@@ -317,7 +317,7 @@ describe("parcels", () => {
 
   test("what nobody wants any more is left out, unless it has begun to leave", () => {
     const outbox = new Outbox<ReturnType<typeof parcel>>();
-    const [begun, large] = [parcel(1, 3 * limits.peerPieceBytes), parcel(2, 3 * limits.peerPieceBytes)];
+    const [begun, large] = [parcel(1, 3 * peerPieceBytes), parcel(2, 3 * peerPieceBytes)];
     for (const given of [begun, large, parcel(3, 1), parcel(4, 1)]) outbox.put(given);
     expect(outbox.take(({ id }) => id !== 3)).toMatchObject({ pieces: [{ id: 1 }], parcels: [{ id: 4 }] });
     expect(outbox.take(() => false).pieces.map(({ id }) => id)).toEqual([1]);

@@ -6,13 +6,14 @@ import { describe, expect, test } from "vitest";
 import { Constant, type Value, ValueSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeValue } from "../../../../src/server/cluster/value-decoder.ts";
-import { encodeValue } from "../../../../src/server/cluster/value-encoder.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import { decodeValue } from "../../../../src/server/node-wire/value-decoder.ts";
+import { encodeValue } from "../../../../src/server/node-wire/value-encoder.ts";
+import { peerFieldNameCharsMax } from "../../../../src/server/node-wire/value-wire.ts";
 
 const name = fc
   .string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)), minLength: 1 })
-  .filter(({ length }) => length <= limits.peerFieldNameCharsMax);
+  .filter(({ length }) => length <= peerFieldNameCharsMax);
 
 /** Text with surrogates that stand alone, now and then. */
 const anyText = fc.oneof(

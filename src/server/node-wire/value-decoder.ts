@@ -6,7 +6,7 @@
  * commands, streams, protocols.
  */
 import { decodeUtf8 } from "../../base/bytes.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
 import { malformed } from "./malformed.ts";
 import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
 

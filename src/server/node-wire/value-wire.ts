@@ -13,7 +13,10 @@
  * protocols.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { limits } from "../../base/limits.ts";
+
+/** The name of a field of a payload: an identifier, or an id that is a key. */
+export const peerFieldNameCharsMax = 64;
 
 /** What the bytes of each kind of value begin with: the number of the field, and how it is written. */
 export const tags = {
@@ -49,7 +52,7 @@ export function isInteger(number: number): boolean {
 
 /** Why no field may have this name; undefined for one that may. */
 export function faultOfName(name: string): string | undefined {
-  if (name.length === 0 || name.length > limits.peerFieldNameCharsMax) return "a name that is too short or too long";
+  if (name.length === 0 || name.length > peerFieldNameCharsMax) return "a name that is too short or too long";
   for (let at = 0; at < name.length; at++) {
     const code = name.charCodeAt(at);
     if (code <= 0x20 || code >= 0x7f) return "a name with other characters than a name's";
