@@ -200,7 +200,7 @@ describe("palimpsest repair", () => {
     const broken = copyFleet(fleet);
     for (const key of keysUnder(broken.objects, `db/${uuid}/hist/`)) loseObject(broken.objects, key);
     const { plan } = await mended(broken, "--uuid", uuid);
-    expect(plan).toContain("LOST: the past before this line and its checkpoints");
+    expect(plan).toContain("LOST: the past before this timeline and its checkpoints");
     expect(troubles(await diagnosed("--object-store", broken.url, "--deep"))).toEqual([]);
     expect(await rows(await started(broken), "one")).toEqual([1, 2, 3]);
   });
