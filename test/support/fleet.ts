@@ -38,7 +38,7 @@ import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
 import { sampleCoupon } from "./format-samples.ts";
 import { leaseRenewMs } from "../../src/store/etcd/etcd-leases.ts";
-import { dueLookMs } from "../../src/service/jobs/expiry-sweeper.ts";
+import { dueLookMs } from "../../src/service/jobs/idle-database-sweeper.ts";
 
 const hourMs = 3_600_000;
 
@@ -391,7 +391,7 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     isNeeded: () => world.monotonicMs() - placement.usedMs < limits.storeReachIdleMs,
     looked: () => {},
   });
-  const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
+  const of = async <Value,>(promise: Promise<Value>): Promise<Value> => {
     let isSettled = false;
     const end = (): void => void (isSettled = true);
     promise.then(end, end);

@@ -29,7 +29,7 @@ import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
 import { actShape, batchShape, readShapes, writeShapes } from "./command-shapes.ts";
-import { malformed } from "./malformed.ts";
+import { malformed } from "./malformed-message.ts";
 import type { PayloadCodec } from "./node-protocol.ts";
 import type { Shape } from "./payload-shapes.ts";
 
@@ -175,7 +175,7 @@ function inputOf(call: PortCall): unknown {
 
 function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array, codec: PayloadCodec): PortCall {
   const kind = nameOf(callKinds, wireKind);
-  const read = <Value>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
+  const read = <Value,>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
   switch (kind) {
     case "write":
       if (!isKeyOf(writeShapes, command)) throw unknownTo(command);

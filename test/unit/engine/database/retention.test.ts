@@ -6,7 +6,7 @@ import { Retentions } from "../../../../src/engine/pool/retentions.ts";
 import type { MemoryInput } from "../../../../src/model/memory/memory.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
-import { sweepIntervalMs } from "../../../../src/engine/maintenance/sweeper.ts";
+import { sweepIntervalMs } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
 
 const minute = 60_000;
 const sweepMs = sweepIntervalMs + 2_000;

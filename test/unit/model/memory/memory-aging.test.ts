@@ -9,7 +9,7 @@ import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { seeded } from "../../../support/random.ts";
-import { sweepRowsMax } from "../../../../src/engine/maintenance/sweeper.ts";
+import { sweepRowsMax } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
 
 let database: ModelDatabase;
 let position: AgingPosition;

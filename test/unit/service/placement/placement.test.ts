@@ -8,7 +8,7 @@ import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { buildMainTarget, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
-import { routeFreshMs } from "../../../../src/service/placement/routes.ts";
+import { routeFreshMs } from "../../../../src/service/placement/route-cache.ts";
 
 const uuid = uuidOf(1);
 

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/guard.ts";
+import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/sql-authorizer.ts";
 import { listParameters, parseTokens } from "../../../src/sqlite/sql-tokens.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";
 
@@ -272,7 +272,7 @@ describe("the authorizer", () => {
 
 /** A thread that interrupts; it gets (handle, ticket) pairs, or two shared numbers to follow. */
 async function startInterrupter(body: string, workerData: unknown): Promise<Worker> {
-  const guardUrl = new URL("../../../src/sqlite/guard.ts", import.meta.url).href;
+  const guardUrl = new URL("../../../src/sqlite/sql-authorizer.ts", import.meta.url).href;
   const worker = new Worker(
     `const { parentPort, workerData } = require("node:worker_threads"); ` +
       `import(${JSON.stringify(guardUrl)}).then(({ interrupt }) => { ${body} });`,
