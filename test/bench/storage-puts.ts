@@ -132,7 +132,7 @@ function timedNode(directory: string): TimedNode {
     world,
     silentLog,
   );
-  const of = async <Value,>(promise: Promise<Value>): Promise<Value> => {
+  const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
     let settled = false;
     const end = (): void => void (settled = true);
     promise.then(end, end);

@@ -180,7 +180,7 @@ test.each(["in order", "by a kill"])(
     const put = (key: string) => ({ ns: "n", key, value: Buffer.from(key) });
     // A process that was killed goes on with nothing.
     let isDead = false;
-    const whileAlive = <Value,>(act: Promise<Value>): Promise<Value> =>
+    const whileAlive = <Value>(act: Promise<Value>): Promise<Value> =>
       act.then(
         (value) => (isDead ? new Promise<never>(() => {}) : value),
         (error: unknown) => (isDead ? new Promise<never>(() => {}) : Promise.reject(error as Error)),

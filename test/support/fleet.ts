@@ -391,7 +391,7 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     isNeeded: () => world.monotonicMs() - placement.usedMs < limits.storeReachIdleMs,
     looked: () => {},
   });
-  const of = async <Value,>(promise: Promise<Value>): Promise<Value> => {
+  const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
     let isSettled = false;
     const end = (): void => void (isSettled = true);
     promise.then(end, end);

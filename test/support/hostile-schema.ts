@@ -156,7 +156,7 @@ const names = [
 export function hostileSchema(
   random: () => number,
 ): readonly { readonly what: string; readonly statements: readonly HostileStatement[] }[] {
-  const shuffled = <Item,>(items: readonly Item[]): Item[] =>
+  const shuffled = <Item>(items: readonly Item[]): Item[] =>
     items
       .map((item) => ({ item, at: random() }))
       .sort((a, b) => a.at - b.at)

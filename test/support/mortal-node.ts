@@ -24,7 +24,7 @@ export function start(
 ): TimedEngine {
   const life = { over: false };
   const never = new Promise<never>(() => {});
-  const whileAlive = <Value,>(act: () => Promise<Value>): Promise<Value> => {
+  const whileAlive = <Value>(act: () => Promise<Value>): Promise<Value> => {
     if (life.over) return never;
     return act().then(
       (value) => (life.over ? never : value),

@@ -85,7 +85,7 @@ export function readConfig(environment: Environment, host: Host): Reading {
  */
 function withStandardVariables(location: StoreLocation, environment: Environment, problems: string[]): StoreLocation {
   if (location.kind !== "s3") return location;
-  const read = <Value,>(kind: Kind<Value>, ...variables: readonly string[]): Value | undefined => {
+  const read = <Value>(kind: Kind<Value>, ...variables: readonly string[]): Value | undefined => {
     const variable = variables.find((name) => environment[name]);
     const text = variable && environment[variable];
     if (!variable || !text) return undefined;

@@ -175,7 +175,7 @@ function inputOf(call: PortCall): unknown {
 
 function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array, codec: PayloadCodec): PortCall {
   const kind = nameOf(callKinds, wireKind);
-  const read = <Value,>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
+  const read = <Value>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
   switch (kind) {
     case "write":
       if (!isKeyOf(writeShapes, command)) throw unknownTo(command);

@@ -33,7 +33,7 @@ const world = realWorld();
  */
 function failingAt(store: ObjectStore, number: number, isDone: boolean): ObjectStore {
   let writes = 0;
-  const change = async <Value,>(act: () => Promise<Value>): Promise<Value> => {
+  const change = async <Value>(act: () => Promise<Value>): Promise<Value> => {
     if (++writes < number) return act();
     if (writes === number && isDone) await act();
     throw new StoreError("unavailable", "the store is away");

@@ -467,7 +467,7 @@ describe("random lives", () => {
       let cleaned = 0;
       for (let seed = 1; seed <= 12; seed++) {
         const random = seeded(seed);
-        const pick = <Value,>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
+        const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
         const node = new ErasingNode();
         const branches = ["main"];
         const memories: { readonly id: string; readonly token: string }[] = [];

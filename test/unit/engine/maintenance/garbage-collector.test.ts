@@ -180,7 +180,7 @@ function pausing(
   const gate = Promise.withResolvers<void>();
   let seen = 0;
   let paused = false;
-  const door = async <Answer,>(name: string, act: () => Promise<Answer>): Promise<Answer> => {
+  const door = async <Answer>(name: string, act: () => Promise<Answer>): Promise<Answer> => {
     if (name === verb && ++seen === nth) {
       paused = true;
       await gate.promise;

@@ -83,7 +83,7 @@ test("damage anywhere is refused as corrupt", async () => {
   await expectDamageRefused(encodeManifest(sampleManifest), decodeManifest);
 });
 
-const more = <Item,>(items: readonly Item[]): Item[] => [...items, items[0]!];
+const more = <Item>(items: readonly Item[]): Item[] => [...items, items[0]!];
 const tail = sampleManifest.tail[0]!;
 
 test.each<[string, Partial<Manifest>]>([

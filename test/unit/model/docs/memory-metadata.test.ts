@@ -175,7 +175,7 @@ test("a row without its memory is found by the SQL that looks for it", () => {
 describe("filters", () => {
   test("mean what they mean of documents; a memory without metadata counts as an empty object", () => {
     const random = seeded(7);
-    const pick = <Item,>(items: readonly Item[]): Item => items[Math.floor(random() * items.length)]!;
+    const pick = <Item>(items: readonly Item[]): Item => items[Math.floor(random() * items.length)]!;
     const value = () =>
       pick([null, true, 0, 1, 2, 1.5, "a", "b", [1, 2], ["a", { b: 1 }], { b: 1 }, { b: [1, "a"] }, 2n ** 53n + 1n]);
     const docs = Array.from({ length: 150 }, (_, at): PlainDoc | undefined =>

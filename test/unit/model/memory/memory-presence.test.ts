@@ -32,7 +32,7 @@ function shown(view: View, ids: readonly string[]): string[][] {
   ];
 }
 
-const thrice = <Value,>(value: Value): Value[] => [value, value, value];
+const thrice = <Value>(value: Value): Value[] => [value, value, value];
 
 describe("what policy lets go of", () => {
   test("an event over its age is gone for get, list and recall, and nothing else is", () => {
