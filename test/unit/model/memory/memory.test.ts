@@ -4,15 +4,13 @@ import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";
 import {
   checkMemories,
-  deleteMemory,
-  getMemory,
   ingest,
-  sweepMemories,
   type IngestResult,
   type MemoryInput,
   summaryBytesMax,
   keywordsBytesMax,
-} from "../../../../src/model/memory/memory.ts";
+} from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
