@@ -1,6 +1,6 @@
 /**
  * Bounds of the tools for the worst day (engine/rescue/inventory, engine/doctor, engine/rescue/repair,
- * engine/backup/backup, engine/erasure/secret-scan); part of `limits`.
+ * engine/backup/backup, engine/erasure/secret-scan, server/inspect); part of `limits`.
  */
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -47,6 +47,16 @@ export const rescueLimits = {
    */
   epochsSkipped: 2 ** 20,
   catalogsSkipped: 2 ** 32,
+
+  // Looking at single objects (server/inspect)
+  /** Rows of a table that are shown unless more are asked for. */
+  inspectRowsShown: 50,
+  /** No table of any format has more. */
+  inspectRowsMax: 10_000_000,
+  /** Larger files are no objects of ours: a pack has 64 MiB, an image of a large database some hundred. */
+  inspectFileBytesMax: 1024 * MiB,
+  /** Branches of one database that are looked at: a catalog names a thousand, and manifests of deleted ones linger. */
+  inspectedBranchesMax: 10_000,
 
   // Search for residue (engine/erasure/secret-scan)
   /** Shorter texts are found wherever one looks. */
