@@ -23,7 +23,7 @@ export const longTests = [
   "test/unit/engine/backup/backup.test.ts",
   // What strangers and hostile tenants try, all of it.
   "test/routes/{badinput,credential-limits,hardening,hostile-schema,sql-boundary,sql-hostile,strangers}.test.ts",
-  "test/unit/server/wire/body-decoder.test.ts",
+  "test/unit/server/wire/message-decoder.test.ts",
   // Shares of a machine, which want it for themselves.
   "test/routes/{fair-share,overload,weight}.test.ts",
   "test/unit/engine/database/slices.test.ts",
