@@ -128,26 +128,23 @@ describe("recording", () => {
     expect(parseAuditKey(third!)?.firstId).toBe(whole[2]!.id);
   });
 
-  test(
-    "the chain of a node goes on over a restart, however long ago its last event was, beside other " + "nodes",
-    async () => {
-      const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-      const store = new ScriptedStore();
-      for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
-        world.atMs += pauseMs;
-        for (const node of [nodeA, nodeB]) {
-          const { audit } = open({ store, world, node });
-          audit.record(ingest(n));
-          await audit.close();
-        }
+  test("a node's chain goes on over a restart, however old its last event, beside other nodes", async () => {
+    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+    const store = new ScriptedStore();
+    for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
+      world.atMs += pauseMs;
+      for (const node of [nodeA, nodeB]) {
+        const { audit } = open({ store, world, node });
+        audit.record(ingest(n));
+        await audit.close();
       }
-      const { events } = open({ store, world });
-      const stored = await events();
-      expect(stored).toHaveLength(10);
-      expect(brokenLinks(stored)).toEqual([]);
-      expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
-    },
-  );
+    }
+    const { events } = open({ store, world });
+    const stored = await events();
+    expect(stored).toHaveLength(10);
+    expect(brokenLinks(stored)).toEqual([]);
+    expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
+  });
 
   test("the change that switches a stream on is its first event, the one that switches it off its last", async () => {
     const { audit, policies, events } = open({ policies: {} });
@@ -194,18 +191,15 @@ describe("recording", () => {
     ]);
   });
 
-  test(
-    "audit-08: streams are per namespace; one that is off costs no object and reads as empty and " + "complete",
-    async () => {
-      const { audit, store, txids } = open({ policies: { acme: on, other: on } });
-      for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
-      await audit.flush();
-      expect(await txids("acme")).toEqual([4]);
-      expect(await txids("other")).toEqual([5]);
-      expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
-      expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
-    },
-  );
+  test("audit-08: streams are per namespace; one that is off stores nothing, empty and complete", async () => {
+    const { audit, store, txids } = open({ policies: { acme: on, other: on } });
+    for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
+    await audit.flush();
+    expect(await txids("acme")).toEqual([4]);
+    expect(await txids("other")).toEqual([5]);
+    expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
+    expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
+  });
 
   test("the actor is told by kind, hash and claims", async () => {
     const { audit, events } = open();
@@ -260,29 +254,26 @@ describe("recording", () => {
 });
 
 describe("a store that fails", () => {
-  test(
-    "what could not be stored is kept and stored in order when it can; answers that were lost make no " + "doubles",
-    async () => {
-      const log = countingLog();
-      const { audit, store, events, txids } = open({ log });
-      store.decideFate = () => "refused";
-      audit.record(ingest(1));
-      await audit.flush();
-      store.decideFate = (verb) => (verb === "put" ? "answerLost" : "fine");
-      audit.record(ingest(2));
-      await audit.flush();
-      store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
-      audit.record(ingest(3));
-      await audit.flush();
-      expect(await txids()).toEqual([1, 2]);
-      store.decideFate = () => "fine";
-      await audit.flush();
-      expect(await txids()).toEqual([1, 2, 3]);
-      expect(brokenLinks(await events())).toEqual([]);
-      expect(audit.dropped).toBe(0);
-      expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
-    },
-  );
+  test("what could not be stored is stored in order once it can; lost answers make no doubles", async () => {
+    const log = countingLog();
+    const { audit, store, events, txids } = open({ log });
+    store.decideFate = () => "refused";
+    audit.record(ingest(1));
+    await audit.flush();
+    store.decideFate = (verb) => (verb === "put" ? "answerLost" : "fine");
+    audit.record(ingest(2));
+    await audit.flush();
+    store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
+    audit.record(ingest(3));
+    await audit.flush();
+    expect(await txids()).toEqual([1, 2]);
+    store.decideFate = () => "fine";
+    await audit.flush();
+    expect(await txids()).toEqual([1, 2, 3]);
+    expect(brokenLinks(await events())).toEqual([]);
+    expect(audit.dropped).toBe(0);
+    expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
+  });
 
   test("a policy that cannot be read holds back its own namespace only, and is asked again", async () => {
     let readable = false;
@@ -406,37 +397,34 @@ test("events are flushed within the interval, without being asked", async () => 
   await audit.close();
 });
 
-test(
-  "audit-07: a sweep removes only whole days before what the policy keeps, of every namespace by its own " + "policy",
-  async () => {
-    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-    const policies = {
-      acme: { ...on, retentionSecs: (2 * dayMs) / 1_000 },
-      "acme-x": { ...on, retentionSecs: 60 },
-      acme0: on,
-    };
-    const { audit, store } = open({ world, policies });
-    const namespaces = Object.keys(policies);
-    for (let day = 0; day < 5; day++) {
-      for (const namespace of namespaces) for (let n = 0; n < 20; n++) audit.record(ingest(n, namespace));
-      await audit.flush();
-      world.atMs += dayMs;
-    }
-    world.atMs -= dayMs;
-    const days = (): string[][] =>
-      namespaces.map((namespace) => store.keys(`audit/${namespace}/`).map((key) => parseAuditKey(key)!.day.slice(-2)));
-    expect(days()).toEqual([
-      ["01", "02", "03", "04", "05"],
-      ["01", "02", "03", "04", "05"],
-      ["01", "02", "03", "04", "05"],
-    ]);
-    // The cutoff of `acme` is noon of the 3rd: that day is not over by then.
-    expect(await audit.sweep()).toBe(6);
-    expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
-    expect(await audit.sweep()).toBe(0);
-    expect(formatDay(world.atMs)).toBe("2026-01-05");
-  },
-);
+test("audit-07: a sweep removes only whole days that a namespace's own policy no longer keeps", async () => {
+  const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+  const policies = {
+    acme: { ...on, retentionSecs: (2 * dayMs) / 1_000 },
+    "acme-x": { ...on, retentionSecs: 60 },
+    acme0: on,
+  };
+  const { audit, store } = open({ world, policies });
+  const namespaces = Object.keys(policies);
+  for (let day = 0; day < 5; day++) {
+    for (const namespace of namespaces) for (let n = 0; n < 20; n++) audit.record(ingest(n, namespace));
+    await audit.flush();
+    world.atMs += dayMs;
+  }
+  world.atMs -= dayMs;
+  const days = (): string[][] =>
+    namespaces.map((namespace) => store.keys(`audit/${namespace}/`).map((key) => parseAuditKey(key)!.day.slice(-2)));
+  expect(days()).toEqual([
+    ["01", "02", "03", "04", "05"],
+    ["01", "02", "03", "04", "05"],
+    ["01", "02", "03", "04", "05"],
+  ]);
+  // The cutoff of `acme` is noon of the 3rd: that day is not over by then.
+  expect(await audit.sweep()).toBe(6);
+  expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
+  expect(await audit.sweep()).toBe(0);
+  expect(formatDay(world.atMs)).toBe("2026-01-05");
+});
 
 test("F42: a sweep under a clock that has come to be ahead removes nothing", async () => {
   const clock = setWorld(Date.UTC(2026, 0, 1, 12));
@@ -473,36 +461,32 @@ test("a sweep removes nothing of a namespace that is another node's to sweep", a
 });
 
 describe("reading", () => {
-  test(
-    "audit-06: pages of 2 over 6 one-event objects give 6 distinct ids and no gap; what arrives meanwhile " +
-      "comes too",
-    async () => {
-      const { audit } = open();
-      for (let txid = 1; txid <= 6; txid++) {
-        audit.record(ingest(txid));
+  test("audit-06: pages of 2 over 6 one-event objects: 6 distinct ids, no gap, and what comes meanwhile", async () => {
+    const { audit } = open();
+    for (let txid = 1; txid <= 6; txid++) {
+      audit.record(ingest(txid));
+      await audit.flush();
+    }
+    const txids: unknown[] = [];
+    const ids = new Set<string>();
+    let cursor: string | undefined;
+    for (let page = 0; page === 0 || cursor !== undefined; page++) {
+      const { events, nextCursor, complete } = await audit.read("acme", { fromMs: 0, limit: 2, cursor });
+      expect(events.length).toBeLessThanOrEqual(2);
+      expect(complete).toBe(nextCursor === undefined);
+      for (const { id, txid } of events) {
+        ids.add(id);
+        txids.push(txid);
+      }
+      if (page === 1) {
+        audit.record(ingest(7));
         await audit.flush();
       }
-      const txids: unknown[] = [];
-      const ids = new Set<string>();
-      let cursor: string | undefined;
-      for (let page = 0; page === 0 || cursor !== undefined; page++) {
-        const { events, nextCursor, complete } = await audit.read("acme", { fromMs: 0, limit: 2, cursor });
-        expect(events.length).toBeLessThanOrEqual(2);
-        expect(complete).toBe(nextCursor === undefined);
-        for (const { id, txid } of events) {
-          ids.add(id);
-          txids.push(txid);
-        }
-        if (page === 1) {
-          audit.record(ingest(7));
-          await audit.flush();
-        }
-        cursor = nextCursor;
-      }
-      expect(txids).toEqual([1, 2, 3, 4, 5, 6, 7]);
-      expect(ids.size).toBe(7);
-    },
-  );
+      cursor = nextCursor;
+    }
+    expect(txids).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(ids.size).toBe(7);
+  });
 
   test("a page may end within an object, and the last one has no cursor even when it is full", async () => {
     const { audit } = open();

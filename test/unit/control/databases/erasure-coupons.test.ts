@@ -116,20 +116,17 @@ describe("the life of a coupon", () => {
     for (const node of nodes) expect((await node.get(uuid, idOf(1)))?.database).toBe(`node-${winners[0]}`);
   });
 
-  test(
-    "erasure-06: the unfinished ones are those that have begun, are pending or blocked, of one database or " + "of all",
-    async () => {
-      const { coupons, unfinished } = kept();
-      for (const n of [1, 2, 3, 4]) await coupons.begin(buildBegun(n));
-      await coupons.begin(buildBegun(5, otherUuid));
-      for (const n of [2, 3, 4]) await coupons.change(uuid, idOf(n), erased);
-      await coupons.change(uuid, idOf(3), blocked);
-      await coupons.change(uuid, idOf(4), completed);
-      expect(await unfinished(uuid)).toEqual([1, 2, 3].map(idOf));
-      expect(await unfinished(otherUuid)).toEqual([idOf(5)]);
-      expect(await unfinished()).toEqual([1, 2, 3, 5].map(idOf));
-    },
-  );
+  test("erasure-06: unfinished are those that began, are pending or blocked, of one database or of all", async () => {
+    const { coupons, unfinished } = kept();
+    for (const n of [1, 2, 3, 4]) await coupons.begin(buildBegun(n));
+    await coupons.begin(buildBegun(5, otherUuid));
+    for (const n of [2, 3, 4]) await coupons.change(uuid, idOf(n), erased);
+    await coupons.change(uuid, idOf(3), blocked);
+    await coupons.change(uuid, idOf(4), completed);
+    expect(await unfinished(uuid)).toEqual([1, 2, 3].map(idOf));
+    expect(await unfinished(otherUuid)).toEqual([idOf(5)]);
+    expect(await unfinished()).toEqual([1, 2, 3, 5].map(idOf));
+  });
 
   test("completion destroys the traces, then removes the marker, and is for good", async () => {
     const { coupons, store } = kept();
@@ -323,28 +320,24 @@ describe("what a failure leaves behind", () => {
     }
   });
 
-  test(
-    "what a store keeps of the coupon's earlier versions is purged before the marker goes, and tried again " +
-      "until it is",
-    async () => {
-      const { coupons, store, logged, unfinished } = kept();
-      const purged: string[] = [];
-      let purge = async (): Promise<VersionPurge> => ({ versioned: true, removed: 2, uploadsAborted: 0, locked: 0 });
-      const purgeVersions = (prefix: string): Promise<VersionPurge> => (purged.push(prefix), purge());
-      Object.assign(store, { purgeVersions });
-      for (const n of [1, 2, 3]) await coupons.begin(buildBegun(n)).then(() => coupons.change(uuid, idOf(n), erased));
-      await coupons.change(uuid, idOf(1), completed);
-      expect(purged).toEqual([erasureCouponKey(uuid, idOf(1))]);
-      purge = () => Promise.reject(new StoreError("misconfigured", "not allowed"));
-      expect((await coupons.change(uuid, idOf(2), completed)).status).toBe("completed");
-      expect(store.keys("erasing/")).toEqual([2, 3].map((n) => erasureMarkerKey(uuid, idOf(n))));
-      expect(logged).toHaveLength(1);
-      purge = async () => ({ versioned: true, removed: 0, uploadsAborted: 0, locked: 1 });
-      expect(await unfinished()).toEqual([idOf(3)]);
-      expect(store.keys("erasing/")).toEqual([erasureMarkerKey(uuid, idOf(3))]);
-      expect(logged[1]).toContain("locked");
-    },
-  );
+  test("earlier versions of a coupon are purged before the marker goes, and tried again until they are", async () => {
+    const { coupons, store, logged, unfinished } = kept();
+    const purged: string[] = [];
+    let purge = async (): Promise<VersionPurge> => ({ versioned: true, removed: 2, uploadsAborted: 0, locked: 0 });
+    const purgeVersions = (prefix: string): Promise<VersionPurge> => (purged.push(prefix), purge());
+    Object.assign(store, { purgeVersions });
+    for (const n of [1, 2, 3]) await coupons.begin(buildBegun(n)).then(() => coupons.change(uuid, idOf(n), erased));
+    await coupons.change(uuid, idOf(1), completed);
+    expect(purged).toEqual([erasureCouponKey(uuid, idOf(1))]);
+    purge = () => Promise.reject(new StoreError("misconfigured", "not allowed"));
+    expect((await coupons.change(uuid, idOf(2), completed)).status).toBe("completed");
+    expect(store.keys("erasing/")).toEqual([2, 3].map((n) => erasureMarkerKey(uuid, idOf(n))));
+    expect(logged).toHaveLength(1);
+    purge = async () => ({ versioned: true, removed: 0, uploadsAborted: 0, locked: 1 });
+    expect(await unfinished()).toEqual([idOf(3)]);
+    expect(store.keys("erasing/")).toEqual([erasureMarkerKey(uuid, idOf(3))]);
+    expect(logged[1]).toContain("locked");
+  });
 
   test("a rotten coupon is an error to who asks for it, and hides no other in a list", async () => {
     const { coupons, store, logged, unfinished } = kept();

@@ -300,44 +300,37 @@ describe("forget", () => {
 describe("sessions", () => {
   const sessions = (limit?: number) => listSessions(database.view(), limit === undefined ? {} : { limit }).sessions;
 
-  test(
-    "memory-14: a session is listed from its first memory; ending it removes its tasks and its row, not its " + "facts",
-    () => {
-      const fact = ingestOne({ sessionId: "s-1" });
-      const task = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-1" });
-      const other = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-2" });
-      expect(sessions().map(({ id }) => id)).toEqual(["s-2", "s-1"]);
-      const end = () => database.group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
-      expect(end()).toMatchObject({ changed: true, result: { removed: 1, turnsRemoved: 0 } });
-      expect([get(fact.id)?.sessionId, get(task.id), get(other.id)?.id]).toEqual(["s-1", undefined, other.id]);
-      expect(sessions().map(({ id }) => id)).toEqual(["s-2"]);
-      expect(end()).toMatchObject({ changed: false });
-    },
-  );
+  test("memory-14: a session is listed from its first memory; its end removes tasks and row, not facts", () => {
+    const fact = ingestOne({ sessionId: "s-1" });
+    const task = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-1" });
+    const other = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-2" });
+    expect(sessions().map(({ id }) => id)).toEqual(["s-2", "s-1"]);
+    const end = () => database.group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
+    expect(end()).toMatchObject({ changed: true, result: { removed: 1, turnsRemoved: 0 } });
+    expect([get(fact.id)?.sessionId, get(task.id), get(other.id)?.id]).toEqual(["s-1", undefined, other.id]);
+    expect(sessions().map(({ id }) => id)).toEqual(["s-2"]);
+    expect(end()).toMatchObject({ changed: false });
+  });
 
-  test(
-    "the most recently active come first; a clock that falls back never makes one older; a duplicate is no " +
-      "activity",
-    () => {
-      const born = database.nowMs;
-      ingestOne({ summary: "one", sessionId: "a" });
-      database.nowMs += 10;
-      ingestOne({ summary: "two", sessionId: "b" });
-      database.nowMs += 10;
-      ingestOne({ summary: "three", sessionId: "a" });
-      database.nowMs -= 1000;
-      ingestOne({ summary: "four", sessionId: "a" });
-      database.nowMs += 5000;
-      expect(changes({ summary: "two", sessionId: "b" })).toBe(false);
-      expect(sessions()).toEqual([
-        { id: "a", createdAt: born, lastActiveAt: born + 20 },
-        { id: "b", createdAt: born + 10, lastActiveAt: born + 10 },
-      ]);
-      expect(sessions(1)).toHaveLength(1);
-      expect(sessions(1_000_000)).toHaveLength(2);
-      expect(() => sessions(0)).toThrow(ServiceError);
-    },
-  );
+  test("the most recently active come first; no clock that falls back and no duplicate changes that", () => {
+    const born = database.nowMs;
+    ingestOne({ summary: "one", sessionId: "a" });
+    database.nowMs += 10;
+    ingestOne({ summary: "two", sessionId: "b" });
+    database.nowMs += 10;
+    ingestOne({ summary: "three", sessionId: "a" });
+    database.nowMs -= 1000;
+    ingestOne({ summary: "four", sessionId: "a" });
+    database.nowMs += 5000;
+    expect(changes({ summary: "two", sessionId: "b" })).toBe(false);
+    expect(sessions()).toEqual([
+      { id: "a", createdAt: born, lastActiveAt: born + 20 },
+      { id: "b", createdAt: born + 10, lastActiveAt: born + 10 },
+    ]);
+    expect(sessions(1)).toHaveLength(1);
+    expect(sessions(1_000_000)).toHaveLength(2);
+    expect(() => sessions(0)).toThrow(ServiceError);
+  });
 
   test("a duplicate brings back the session that said it and was ended", () => {
     ingestOne({ sessionId: "s-1" });
@@ -406,33 +399,29 @@ describe("validation", () => {
   });
 });
 
-test(
-  "memory-09: whatever is said in whatever order, each topic has one active memory, the last one said, " +
-    "and no two active ones are alike",
-  () => {
-    const said = fc.record({
-      topicKey: fc.constantFrom("a", "b"),
-      type: fc.constantFrom("fact", "instruction"),
-      summary: fc.constantFrom("x", "y", "z"),
-    });
-    fc.assert(
-      fc.property(fc.array(said, { maxLength: 30 }), (drafts) => {
-        database.connection.exec(
-          "DELETE FROM __service_memory; DELETE FROM __service_memory_provenance; DELETE FROM __service_memory_text",
-        );
-        ingestAll(drafts);
-        const last = new Map(drafts.map(({ type, topicKey, summary }) => [`${type} ${topicKey}`, summary]));
-        const active = database.connection.all<{ topic: string; summary: string }>(
-          "SELECT type || ' ' || topic_key AS topic, summary FROM __service_memory WHERE superseded_by IS NULL",
-        );
-        expect(new Map(active.map(({ topic, summary }) => [topic, summary]))).toEqual(last);
-        expect(active).toHaveLength(last.size);
-        const dangling =
-          "SELECT count(*) AS n FROM __service_memory AS old WHERE superseded_by IS NOT NULL AND NOT EXISTS " +
-          "(SELECT 1 FROM __service_memory AS new WHERE new.id = old.superseded_by AND new.row > old.row)";
-        expect(database.connection.get(dangling)).toEqual({ n: 0 });
-      }),
-      { numRuns: 60 },
-    );
-  },
-);
+test("memory-09: said in any order, each topic has one active memory, the last; no two are alike", () => {
+  const said = fc.record({
+    topicKey: fc.constantFrom("a", "b"),
+    type: fc.constantFrom("fact", "instruction"),
+    summary: fc.constantFrom("x", "y", "z"),
+  });
+  fc.assert(
+    fc.property(fc.array(said, { maxLength: 30 }), (drafts) => {
+      database.connection.exec(
+        "DELETE FROM __service_memory; DELETE FROM __service_memory_provenance; DELETE FROM __service_memory_text",
+      );
+      ingestAll(drafts);
+      const last = new Map(drafts.map(({ type, topicKey, summary }) => [`${type} ${topicKey}`, summary]));
+      const active = database.connection.all<{ topic: string; summary: string }>(
+        "SELECT type || ' ' || topic_key AS topic, summary FROM __service_memory WHERE superseded_by IS NULL",
+      );
+      expect(new Map(active.map(({ topic, summary }) => [topic, summary]))).toEqual(last);
+      expect(active).toHaveLength(last.size);
+      const dangling =
+        "SELECT count(*) AS n FROM __service_memory AS old WHERE superseded_by IS NOT NULL AND NOT EXISTS " +
+        "(SELECT 1 FROM __service_memory AS new WHERE new.id = old.superseded_by AND new.row > old.row)";
+      expect(database.connection.get(dangling)).toEqual({ n: 0 });
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -339,25 +339,22 @@ describe("a node that talks nonsense", () => {
     await expect(links.forward(address, buildCall({ call: readCall }))).rejects.toThrow(Unreachable);
   });
 
-  test(
-    "answers to nobody, answers twice, hints about what nobody follows: each call has its own answer " + "once",
-    async () => {
-      const address = await openScripted(async function* (requests) {
-        for await (const { protocol: greeted, calls } of requests) {
-          if (greeted) yield welcome();
-          const answers = calls.flatMap(({ id }) => [
-            messageOfAnswer(id + 77, answered("nobody's"), codec),
-            messageOfAnswer(id, answered("first"), codec),
-            messageOfAnswer(id, answered("second"), codec),
-          ]);
-          if (!greeted) yield create(ExchangeResponseSchema, { answers, moved: [uuidOf(9), "nonsense"], pong: true });
-        }
-      });
-      const { links, hinted } = openLinks();
-      for (let round = 0; round < 3; round++) expect((await links.forward(address, buildCall())).value).toBe("first");
-      expect(hinted).toEqual([]);
-    },
-  );
+  test("answers to nobody or twice, hints about what nobody follows: each call has its own answer once", async () => {
+    const address = await openScripted(async function* (requests) {
+      for await (const { protocol: greeted, calls } of requests) {
+        if (greeted) yield welcome();
+        const answers = calls.flatMap(({ id }) => [
+          messageOfAnswer(id + 77, answered("nobody's"), codec),
+          messageOfAnswer(id, answered("first"), codec),
+          messageOfAnswer(id, answered("second"), codec),
+        ]);
+        if (!greeted) yield create(ExchangeResponseSchema, { answers, moved: [uuidOf(9), "nonsense"], pong: true });
+      }
+    });
+    const { links, hinted } = openLinks();
+    for (let round = 0; round < 3; round++) expect((await links.forward(address, buildCall())).value).toBe("first");
+    expect(hinted).toEqual([]);
+  });
 });
 
 describe("garbage from whoever has the key", () => {

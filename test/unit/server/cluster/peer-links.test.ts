@@ -300,22 +300,19 @@ describe("refusals", () => {
     expect(peer.served).toHaveLength(length);
   });
 
-  test(
-    "more calls than may be under way are shed at once, and there is room again when some are " + "answered",
-    async () => {
-      const gate = Promise.withResolvers<Answer>();
-      const peer = await openPeer(() => gate.promise);
-      const { links } = openLinks();
-      const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, buildCall()));
-      await expect(links.forward(peer.address, buildCall())).rejects.toMatchObject({
-        code: "overloaded",
-        detail: { retryAfterSecs: 1 },
-      });
-      gate.resolve(answered(1));
-      await Promise.all(calls);
-      expect((await links.forward(peer.address, buildCall())).value).toBe(1);
-    },
-  );
+  test("more calls than may be under way are shed at once; when some are answered there is room again", async () => {
+    const gate = Promise.withResolvers<Answer>();
+    const peer = await openPeer(() => gate.promise);
+    const { links } = openLinks();
+    const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, buildCall()));
+    await expect(links.forward(peer.address, buildCall())).rejects.toMatchObject({
+      code: "overloaded",
+      detail: { retryAfterSecs: 1 },
+    });
+    gate.resolve(answered(1));
+    await Promise.all(calls);
+    expect((await links.forward(peer.address, buildCall())).value).toBe(1);
+  });
 
   test("a call that is larger than any may be is refused before it leaves", async () => {
     const peer = await openPeer(() => answered(1));
@@ -370,26 +367,23 @@ describe("what is followed", () => {
 });
 
 describe("orders", () => {
-  test(
-    "the other node is told to look for them now, though nothing else is asked of it, and the link is none " +
-      "that was lost",
-    async () => {
-      let nudges = 0;
-      const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
-      const { links, log } = openLinks({ world: hastyWorld(10) });
-      links.nudge(peer.address);
-      links.nudge(peer.address);
-      await expect.poll(() => nudges).toBe(1);
-      links.nudge(peer.address);
-      await expect.poll(() => nudges).toBe(2);
-      // Longer than a node may be silent of whom something is expected.
-      await pause((2 * limits.peerSilenceMs) / 10);
-      expect(log.said).toEqual([]);
-      await peer.listener.close();
-      links.nudge("http://127.0.0.1:1");
-      await pause(20);
-    },
-  );
+  test("the other node is told to look for them now, though nothing else is asked of it", async () => {
+    // The link is none that was lost.
+    let nudges = 0;
+    const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
+    const { links, log } = openLinks({ world: hastyWorld(10) });
+    links.nudge(peer.address);
+    links.nudge(peer.address);
+    await expect.poll(() => nudges).toBe(1);
+    links.nudge(peer.address);
+    await expect.poll(() => nudges).toBe(2);
+    // Longer than a node may be silent of whom something is expected.
+    await pause((2 * limits.peerSilenceMs) / 10);
+    expect(log.said).toEqual([]);
+    await peer.listener.close();
+    links.nudge("http://127.0.0.1:1");
+    await pause(20);
+  });
 });
 
 describe("the end", () => {
