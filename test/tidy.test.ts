@@ -210,8 +210,8 @@ describe("the rules find what they are for", () => {
     "createWriteStream(path);",
     "await handle.writev(parts);",
   ])("writes of files: %s", (text) => {
-    expect(reservedNamesUsed(file("engine/local/files.ts", text))).toEqual([
-      { path: "engine/local/files.ts", line: 1, message: expect.stringContaining("base/disk") },
+    expect(reservedNamesUsed(file("engine/local/database-files.ts", text))).toEqual([
+      { path: "engine/local/database-files.ts", line: 1, message: expect.stringContaining("base/disk") },
     ]);
     expect(reservedNamesUsed(file("base/disk.ts", text))).toEqual([]);
   });

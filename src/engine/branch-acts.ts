@@ -6,7 +6,7 @@ import type { Catalog } from "../format/history/catalog.ts";
 import { eraseTarget } from "./erasure/erase-live-rows.ts";
 import type { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { needsOperator } from "./api/failures.ts";
-import { branchesWithLogs } from "./local/files.ts";
+import { branchesWithLogs } from "./local/database-files.ts";
 import type { Database } from "./database/database.ts";
 import type { Branches, BranchParts } from "./branches/branches.ts";
 import { Fenced } from "./history/manifest-writer.ts";
@@ -20,13 +20,13 @@ import {
   type EngineOptions,
   type Target,
 } from "./api/protocol.ts";
-import { lostCatalog } from "./api/lost.ts";
+import { lostCatalog } from "./api/missing-objects.ts";
 import type { ExpiredBranches } from "./pool/expired-branches.ts";
 import type { Registry } from "./pool/registry.ts";
 import { rewindBranch } from "./branches/rewind.ts";
 import { shipped } from "./pool/shipped.ts";
 import type { ExpiryIndexWriter } from "./maintenance/expiry-index-writer.ts";
-import type { Sweeper } from "./maintenance/sweeper.ts";
+import type { ExpiredRowSweeper } from "./maintenance/expired-row-sweeper.ts";
 import type { Compactor } from "./compaction/compactor.ts";
 
 export interface BranchActsOptions {
@@ -36,7 +36,7 @@ export interface BranchActsOptions {
   readonly parts: BranchParts;
   readonly compactor: Compactor;
   readonly erasureRunner: ErasureRunner;
-  readonly sweeper: Sweeper;
+  readonly sweeper: ExpiredRowSweeper;
   readonly due: ExpiryIndexWriter;
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind: (uuid: string, afterMs?: number) => void;

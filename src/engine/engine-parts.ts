@@ -23,7 +23,7 @@ import { Alarms } from "./api/alarms.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches/branches.ts";
 import { Catalogs } from "./history/catalogs.ts";
-import { Chores } from "./maintenance/chores.ts";
+import { BackgroundJobs } from "./maintenance/background-jobs.ts";
 import { GarbageCollector } from "./maintenance/garbage-collector.ts";
 import { Copies } from "./local/copies.ts";
 import { acceptsRollback, DatabaseOpener } from "./pool/database-opener.ts";
@@ -38,8 +38,8 @@ import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
 import type { SegmentMaker } from "./segments/segment-maker.ts";
 import type { ShippingParts } from "./shipping/shipper.ts";
-import type { SqlWriter } from "./sql/sql-write.ts";
-import { Sweeper } from "./maintenance/sweeper.ts";
+import type { SqlWriter } from "./process-calls/sql-write.ts";
+import { ExpiredRowSweeper } from "./maintenance/expired-row-sweeper.ts";
 import { OwnershipTransfer } from "./pool/ownership-transfer.ts";
 import { getTenant } from "./api/tenants.ts";
 import { Compactor } from "./compaction/compactor.ts";
@@ -107,9 +107,9 @@ export class EngineParts {
   readonly ownership: OwnershipTransfer;
   readonly following: ReplicaFollower;
   readonly erasureRunner: ErasureRunner;
-  readonly sweeper: Sweeper;
+  readonly sweeper: ExpiredRowSweeper;
   readonly acts: BranchActs;
-  readonly chores: Chores;
+  readonly chores: BackgroundJobs;
 
   constructor(given: EngineSurroundings) {
     const { options, world, disk, store, press, indexBuilder, send } = given;
@@ -351,9 +351,9 @@ export class EngineParts {
     });
   }
 
-  #openSweeper(): Sweeper {
+  #openSweeper(): ExpiredRowSweeper {
     const { registry, retentions, due } = this;
-    return new Sweeper({
+    return new ExpiredRowSweeper({
       world: this.#given.world,
       registry,
       retentions,
@@ -380,10 +380,10 @@ export class EngineParts {
     });
   }
 
-  #openChores(): Chores {
+  #openChores(): BackgroundJobs {
     const { world, options } = this.#given;
     const { acts, alarms } = this;
-    return new Chores({
+    return new BackgroundJobs({
       world,
       collector: this.#collector,
       graceMs: options.gcGraceMs,

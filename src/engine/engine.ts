@@ -13,9 +13,9 @@ import { Fenced } from "./history/manifest-writer.ts";
 import type { Database } from "./database/database.ts";
 import { EngineParts, type EngineSurroundings } from "./engine-parts.ts";
 import { TurnedAway } from "./api/engine-port.ts";
-import { countFiles } from "./local/files.ts";
+import { countFiles } from "./local/database-files.ts";
 import type { SeenManifests } from "./local/seen-manifests.ts";
-import { Housekeeping } from "./housekeeping.ts";
+import { EngineTimers } from "./engine-timers.ts";
 import { sumBacklogs, type EngineState, type EngineCounters } from "./api/measures.ts";
 import { Pins } from "./pool/pins.ts";
 import type { EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
@@ -38,7 +38,7 @@ export class Engine {
   readonly #parts: EngineParts;
   readonly #answers: AnswerBatches;
   readonly #pins = new Pins();
-  readonly #housekeeping: Housekeeping;
+  readonly #housekeeping: EngineTimers;
   #closing = false;
 
   constructor(surroundings: EngineSurroundings) {
@@ -49,7 +49,7 @@ export class Engine {
     this.#send = send;
     this.#answers = new AnswerBatches(world, send);
     this.#parts = new EngineParts(surroundings);
-    this.#housekeeping = new Housekeeping(world, this.#parts);
+    this.#housekeeping = new EngineTimers(world, this.#parts);
     if (options.shipping) this.#recover(options);
   }
 

@@ -10,12 +10,12 @@ import type {
   VersionPurge,
 } from "./port/object-store.ts";
 
-interface Held extends StoredObject {
+interface HeldObject extends StoredObject {
   readonly modifiedAtMs: number;
 }
 
 export class MemoryStore implements ObjectStore {
-  readonly #objects = new Map<string, Held>();
+  readonly #objects = new Map<string, HeldObject>();
   readonly #world: Pick<World, "nowMs">;
   #puts = 0;
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { ingest } from "../../src/model/memory/memory.ts";
+import { ingest } from "../../src/model/memory/memory-ingest.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";

@@ -4,7 +4,7 @@ import { closeSync, fdatasyncSync, mkdirSync, openSync, rmSync, writeSync } from
 import { dirname, join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { branchPath } from "../../src/engine/local/files.ts";
+import { branchPath } from "../../src/engine/local/database-files.ts";
 import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { manifestKey, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { threadedPress } from "../../src/format/core/compression.ts";

@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createFile, emptyDatabase } from "../../src/engine/local/files.ts";
+import { createFile, emptyDatabase } from "../../src/engine/local/database-files.ts";
 import { listQuarantine } from "../../src/engine/local/quarantine.ts";
 import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../src/base/faults/errors.ts";
-import { checkUserSql } from "../../src/sqlite/guard.ts";
+import { checkUserSql } from "../../src/sqlite/sql-authorizer.ts";
 import { newTicket, secret, SqlDatabase } from "../support/sql-database.ts";
 
 function corpus(name: string): string {

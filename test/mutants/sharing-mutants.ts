@@ -7,7 +7,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "old-line-rolled-forward",
     why: "A copy of a timeline that a rewind has left is rolled forward: the old tail shows through.",
-    file: "engine/opening/standing.ts",
+    file: "engine/opening/file-standing.ts",
     find: ['  if (txid < manifest.fromTxid) return "stale";'],
     replace: [],
     suites: shared,
@@ -81,7 +81,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "own-gap-taken-for-anothers",
     why: "What a node acknowledged and did not ship is set aside, because it claimed once more and died.",
-    file: "engine/opening/standing.ts",
+    file: "engine/opening/file-standing.ts",
     find: ["  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;"],
     replace: [
       "  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;",
@@ -93,7 +93,7 @@ export const sharingMutants: readonly Mutant[] = [
     why:
       "The next process appends to log frames that a failed fsync left out, and a loss of power takes what it " +
       "acknowledged.",
-    file: "engine/opening/opening.ts",
+    file: "engine/opening/branch-opening.ts",
     find: ["    await proveIfOwed(this.#path, disk);"],
     replace: [],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "failed before" }],

@@ -13,7 +13,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "new-folder-not-synced",
     why: "A loss of power takes a new database's folder, with all that was answered from it.",
-    file: "engine/local/files.ts",
+    file: "engine/local/database-files.ts",
     find: ["  await disk.syncDirectory(dirname(directory));"],
     replace: [],
     suites: [{ seeds: 40 }],

@@ -38,7 +38,7 @@ import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
 import { sampleCoupon } from "./format-samples.ts";
 import { leaseRenewMs } from "../../src/store/etcd/etcd-leases.ts";
-import { dueLookMs } from "../../src/service/jobs/expiry-sweeper.ts";
+import { dueLookMs } from "../../src/service/jobs/idle-database-sweeper.ts";
 
 const hourMs = 3_600_000;
 

@@ -11,7 +11,7 @@ import type { EngineLane } from "../../src/engine/threads/engine-lanes.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/api/protocol.ts";
 import type { SegmentMaker } from "../../src/engine/segments/segment-maker.ts";
-import type { SqlWriter } from "../../src/engine/sql/sql-write.ts";
+import type { SqlWriter } from "../../src/engine/process-calls/sql-write.ts";
 import type { Slices } from "../../src/sqlite/slices.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/port/object-store.ts";

@@ -1,5 +1,5 @@
 /** A memory of which a test says only what matters to it. */
-import { type MemoryInput } from "../../src/model/memory/memory.ts";
+import { type MemoryInput } from "../../src/model/memory/memory-ingest.ts";
 
 export type Draft = Partial<MemoryInput>;
 

@@ -9,7 +9,7 @@ import { lockDirectory } from "../../src/sqlite/connection/directory-lock.ts";
 import type { SqlProcess } from "../../src/engine/processes/sql-process.ts";
 import { sqlProcess } from "../../src/engine/threads/thread-spawner.ts";
 import type { FromSqlProcess } from "../../src/engine/processes/sql-messages.ts";
-import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/sql/sql-write.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/process-calls/sql-write.ts";
 
 interface Started {
   readonly process: SqlProcess;

@@ -47,7 +47,7 @@ export interface S3Double {
   text(key: string): string | undefined;
 }
 
-interface Held {
+interface HeldObject {
   readonly bytes: Buffer;
   readonly etag: string;
   readonly modified: Date;
@@ -71,7 +71,7 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
   onTestFinished(() => {
     vi.unstubAllEnvs();
   });
-  const objects = new Map<string, Held>();
+  const objects = new Map<string, HeldObject>();
   const server = createServer((incoming, response) => void serve(incoming, response));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {

@@ -5,7 +5,7 @@ import { limits } from "../../src/base/limits.ts";
 import { createSchema } from "../../src/model/schema.ts";
 import { readSql, writeSql, type SqlBatch, type SqlOutcome, type SqlStatementResult } from "../../src/model/sql/sql.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
-import { SqlGuard } from "../../src/sqlite/guard.ts";
+import { SqlGuard } from "../../src/sqlite/sql-authorizer.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { sqlCacheKiB } from "../../src/engine/processes/sql-child.ts";

@@ -50,7 +50,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   control: ["access", "audit", "databases"],
   model: ["index", "core", "docs", "text", "vectors", "memory", "transcript", "sql"],
   engine: [
-    "sql",
+    "process-calls",
     "api",
     "local",
     "history",

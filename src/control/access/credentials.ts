@@ -2,7 +2,8 @@
  * From a bearer credential to who it is.
  *
  * Always true: whatever is wrong with a credential, the caller learns only that it is not good, or that it has expired;
- * a credential is remembered here by its hash alone. Must not know: what the identity may do (control/access/access).
+ * a credential is remembered here by its hash alone. Must not know: what the identity may do
+ * (control/access/access-rules).
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../../base/faults/errors.ts";

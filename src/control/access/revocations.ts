@@ -23,7 +23,7 @@ import {
 } from "../../format/keys/revocation-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/sure-put.ts";
-import { namespaceCovers } from "./access.ts";
+import { namespaceCovers } from "./access-rules.ts";
 import type { TokenIdentity } from "./identity.ts";
 
 /** Each is remembered by every node, about 200 bytes. */

@@ -23,7 +23,7 @@ import {
 import { isUnreadable } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
 import { putImmutable, surePut } from "../../store/port/sure-put.ts";
-import type { NameStanding } from "../access/access.ts";
+import type { NameStanding } from "../access/access-rules.ts";
 import { DeletionCounts } from "./deletion-counts.ts";
 import { wasDeleted } from "./deletions.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";

@@ -6,7 +6,7 @@
  * no less loudly in the log, where each is named. Must not know: why anything is wrong.
  */
 import { LruMap } from "../../base/collections/lru-map.ts";
-import { LostObject, StoreWentBack } from "./lost.ts";
+import { LostObject, StoreWentBack } from "./missing-objects.ts";
 
 /** Branches and databases that a thread counts as lost or put back; further ones stand in the log alone. */
 const alarmsMax = 10_000;

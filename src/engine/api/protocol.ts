@@ -11,10 +11,10 @@ import type { NamedCheckpoint } from "../../format/history/refs.ts";
 import type { StoreLocation } from "../../store/open-store.ts";
 import type { ErasureEvidence, ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { AlarmCounts } from "./alarms.ts";
-import type { Sight } from "../sql/command-call.ts";
+import type { Sight } from "../process-calls/command-call.ts";
 import type { LeaseSpan } from "./lease-state.ts";
 import type { EngineMeasures, EngineCounters } from "./measures.ts";
-import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
+import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 
 /**
  * Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however

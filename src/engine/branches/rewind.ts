@@ -22,9 +22,9 @@ import { readState, writeState, type DatabaseState } from "../../model/schema.ts
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
-import { removeFile } from "../local/files.ts";
+import { removeFile } from "../local/database-files.ts";
 import { planTo, type BranchParts } from "./branches.ts";
-import { changeHistory, readHistory, withTimeline } from "../history/histories.ts";
+import { changeHistory, readHistory, withTimeline } from "../history/branch-history.ts";
 import { findRestorePlan, reaching, rewound, type Plan } from "../history/timelines.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialise } from "../segments/restore.ts";

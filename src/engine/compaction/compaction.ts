@@ -12,7 +12,7 @@ import type { TailSegment } from "../../format/history/manifest.ts";
 import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
-import { scratchFile } from "../local/files.ts";
+import { scratchFile } from "../local/database-files.ts";
 import { groupsWithin, type Plan } from "../history/timelines.ts";
 import { inlineMaker } from "../segments/inline-maker.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "../segments/pool-objects.ts";

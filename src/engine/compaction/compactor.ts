@@ -16,7 +16,7 @@ import type { History } from "../../format/history/history.ts";
 import type { Timeline } from "../../format/history/refs.ts";
 import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { BranchParts } from "../branches/branches.ts";
-import { changeHistory, withTimeline } from "../history/histories.ts";
+import { changeHistory, withTimeline } from "../history/branch-history.ts";
 import { isLong, packDue, packed, rebaseDue, type PackRange } from "./timeline-length.ts";
 import { findRestorePlan, rebased, trimmed, type Plan } from "../history/timelines.ts";
 import { pack, writeImages } from "./compaction.ts";

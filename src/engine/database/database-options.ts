@@ -8,7 +8,7 @@ import type { Disk } from "../../base/disk.ts";
 import type { Slices } from "../../sqlite/slices.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import type { Completion } from "../api/protocol.ts";
-import type { SqlWriter, TicketedSql } from "../sql/sql-write.ts";
+import type { SqlWriter, TicketedSql } from "../process-calls/sql-write.ts";
 import type { WritePermissionOptions } from "./write-permission.ts";
 
 /** A write on its way through the queue. */

@@ -17,7 +17,7 @@ import { isSliceOver } from "../../sqlite/slices.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { ReplyGate } from "./reply-gate.ts";
 import { Fenced } from "../history/manifest-writer.ts";
-import type { Sight } from "../sql/command-call.ts";
+import type { Sight } from "../process-calls/command-call.ts";
 import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import { HandleState } from "./handle-state.ts";

@@ -20,8 +20,8 @@ import { follow, VectorChanges } from "../../model/index/vector-changes.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import type { WalCheckpointer } from "./wal-checkpointer.ts";
-import type { Sight } from "../sql/command-call.ts";
-import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../sql/sql-write.ts";
+import type { Sight } from "../process-calls/command-call.ts";
+import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../process-calls/sql-write.ts";
 import type { WritePermission } from "./write-permission.ts";
 
 /** So often the state is looked at after a batch, while another process makes the log's index anew, */

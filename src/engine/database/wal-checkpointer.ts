@@ -16,7 +16,7 @@ import type { World } from "../../base/world.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { isDiskFull } from "../../sqlite/group.ts";
 import { Slack } from "../../sqlite/pages/slack.ts";
-import { tooMuchWritten } from "../../sqlite/guard.ts";
+import { tooMuchWritten } from "../../sqlite/sql-authorizer.ts";
 import { frameBytes, headerBytes } from "../../sqlite/wal/wal-frames.ts";
 import type { Disk } from "../../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../../sqlite/wal/wal.ts";

@@ -9,7 +9,7 @@ import { Batcher } from "../../base/collections/batcher.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { ReplyGate } from "./reply-gate.ts";
-import { Committing } from "./committing.ts";
+import { CommitRound } from "./commit-round.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import { DrainRate } from "../shipping/drain-rate.ts";
 import type { HandleState } from "./handle-state.ts";
@@ -47,7 +47,7 @@ export class WriteQueue {
   readonly #parts: WriteQueueParts;
   readonly #state: HandleState;
   readonly #queue: Batcher<WriteItem>;
-  readonly #committing: Committing;
+  readonly #committing: CommitRound;
   readonly #replies: WriteReplies;
   readonly #drain: DrainRate;
 
@@ -56,7 +56,7 @@ export class WriteQueue {
     this.#state = parts.state;
     this.#drain = new DrainRate(parts.world);
     const replies = (this.#replies = new WriteReplies(parts));
-    this.#committing = new Committing({
+    this.#committing = new CommitRound({
       ...parts,
       live: (items) => replies.live(items),
       done: (items, transaction) => replies.done(items, transaction),

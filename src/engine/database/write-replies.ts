@@ -9,7 +9,7 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { isDiskFull, isFatal } from "../../sqlite/group.ts";
 import type { ReplyGate } from "./reply-gate.ts";
-import type { ElsewhereEnd } from "./committing.ts";
+import type { ElsewhereEnd } from "./commit-round.ts";
 import type { WriteItem } from "./database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import type { HandleState } from "./handle-state.ts";

@@ -20,7 +20,7 @@ import type { History } from "../../format/history/history.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
-import { changeHistory } from "../history/histories.ts";
+import { changeHistory } from "../history/branch-history.ts";
 import { groupsWithin, findRestorePlan, findTimelinePlan, txidAfter, type Plan } from "../history/timelines.ts";
 import { fetchObject, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads, type Uploads } from "../history/uploads.ts";

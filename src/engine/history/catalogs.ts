@@ -24,14 +24,14 @@ import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts
 import { surePut } from "../../store/port/sure-put.ts";
 import type { Alarms } from "../api/alarms.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import { lostCatalog, wentBack } from "../api/lost.ts";
+import { lostCatalog, wentBack } from "../api/missing-objects.ts";
 
 /** Catalogs of one thread of which it is not known whether a change landed; with so many no other one is changed. */
 export const catalogDoubtsMax = 1_000;
 /** Catalogs and claimed manifests that a thread remembers after their databases were closed. */
 const catalogsHeldMax = 10_000;
 
-interface Held {
+interface HeldCatalog {
   readonly catalog: Catalog | undefined;
   readonly condition: PutCondition;
   /** Without a catalog: the folder was listed, and nothing lies in it. */
@@ -90,7 +90,7 @@ export class Catalogs {
   readonly #store: ObjectStore;
   readonly #world: World;
   readonly #memory: CatalogMemory | undefined;
-  readonly #held = new LruMap<string, Held>(catalogsHeldMax);
+  readonly #held = new LruMap<string, HeldCatalog>(catalogsHeldMax);
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
   /**
@@ -280,7 +280,7 @@ export class Catalogs {
     };
   }
 
-  async #read(uuid: string): Promise<Held> {
+  async #read(uuid: string): Promise<HeldCatalog> {
     await this.#resolveDoubt(uuid);
     for (let attempt = 1; ; attempt++) {
       const read = await this.#readOnce(uuid);
@@ -299,7 +299,7 @@ export class Catalogs {
   }
 
   /** The catalog was put back to an older state. Throws StoreError unless an operator accepts that. */
-  #acceptOlder(read: Held, { uuid, seq }: Catalog, seenSeq: number): Held {
+  #acceptOlder(read: HeldCatalog, { uuid, seq }: Catalog, seenSeq: number): HeldCatalog {
     if (!this.#memory?.acceptsRollback(uuid)) {
       const error = wentBack(uuid, catalogKey(uuid), `number ${seq}`, `number ${seenSeq}`);
       this.#memory?.alarms.note(uuid, "catalog", error);
@@ -317,7 +317,7 @@ export class Catalogs {
     return read;
   }
 
-  async #readOnce(uuid: string): Promise<Held> {
+  async #readOnce(uuid: string): Promise<HeldCatalog> {
     const held = this.#held.peek(uuid);
     const stored = await this.#store.get(
       catalogKey(uuid),
@@ -330,7 +330,7 @@ export class Catalogs {
     return { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
   }
 
-  #hold(uuid: string, held: Held): void {
+  #hold(uuid: string, held: HeldCatalog): void {
     // Answers may overtake each other: what is known to be newer stays.
     if ((this.#held.peek(uuid)?.catalog?.seq ?? -1) > (held.catalog?.seq ?? -1)) return;
     this.#held.set(uuid, held);

@@ -23,7 +23,7 @@ import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts
 import { sameBytes, putUntilKnown } from "../../store/port/sure-put.ts";
 import { isNewer } from "../local/seen-manifests.ts";
 import { withLost } from "./timelines.ts";
-import { brokenManifest } from "../api/lost.ts";
+import { brokenManifest } from "../api/missing-objects.ts";
 
 const nonceBytes = 16;
 const noHash = new Uint8Array(32);

@@ -14,7 +14,7 @@ import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import type { CopyOwner, CopyRecords } from "../../control/databases/copy-records.ts";
-import { countFiles, listDatabasesOnDisk } from "./files.ts";
+import { countFiles, listDatabasesOnDisk } from "./database-files.ts";
 
 export interface CopiesOptions {
   readonly records: CopyRecords;

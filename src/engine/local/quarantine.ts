@@ -15,7 +15,7 @@ import type { World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { formats } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
-import { branchPath, databaseUuids, quarantineDirectory, removeFile } from "./files.ts";
+import { branchPath, databaseUuids, quarantineDirectory, removeFile } from "./database-files.ts";
 
 /** What lies in quarantine, as its label says. */
 export interface SetAside {

@@ -29,9 +29,9 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { decodeStored } from "../history/manifest-writer.ts";
 import { isWritten, type Catalogs } from "../history/catalogs.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import { readHistory } from "../history/histories.ts";
+import { readHistory } from "../history/branch-history.ts";
 import { referenced } from "../history/timelines.ts";
-import { lostManifest, wentBack } from "../api/lost.ts";
+import { lostManifest, wentBack } from "../api/missing-objects.ts";
 
 /**
  * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by

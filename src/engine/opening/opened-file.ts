@@ -15,10 +15,10 @@ import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { groupsBetween } from "../history/timelines.ts";
-import { StoreWentBack, UnusableManifest } from "../api/lost.ts";
+import { StoreWentBack, UnusableManifest } from "../api/missing-objects.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";
-import { isOwn } from "./standing.ts";
+import { isOwn } from "./file-standing.ts";
 
 /** The same for an engine thread, which everybody else waits for. */
 const engineBusyMs = 250;

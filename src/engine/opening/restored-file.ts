@@ -11,9 +11,9 @@ import type { World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { replaceFile, restoredMark } from "../local/files.ts";
+import { replaceFile, restoredMark } from "../local/database-files.ts";
 import { findRestorePlan, type Plan } from "../history/timelines.ts";
-import { UnusableManifest } from "../api/lost.ts";
+import { UnusableManifest } from "../api/missing-objects.ts";
 import { materialise, rollForward } from "../segments/restore.ts";
 
 /** What a file is restored with. */

@@ -12,7 +12,7 @@ import type { DatabaseState } from "../../model/schema.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { ManifestWriter } from "../history/manifest-writer.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import { lostManifest, wentBack, type StoreWentBack } from "../api/lost.ts";
+import { lostManifest, wentBack, type StoreWentBack } from "../api/missing-objects.ts";
 
 /** What a manifest is read with. */
 export interface ManifestReadingParts {

@@ -1,7 +1,7 @@
 /**
  * Makes open databases: the file, its manifest, its shipper and its actor, tied together.
  *
- * Owns what outlives a handle on this thread and is no claim (engine/writer/claims): the files that are made and
+ * Owns what outlives a handle on this thread and is no claim (engine/writer/branch-claims): the files that are made and
  * removed, what was set aside of them, and the permits that all handles share. Must not know: what is open, what is
  * asked of it.
  */
@@ -14,7 +14,7 @@ import { VectorCache, type VectorPool } from "../../model/index/vector-index.ts"
 import type { Disk } from "../../base/disk.ts";
 import { ManifestWriter, Fenced } from "../history/manifest-writer.ts";
 import { isWritten, findBranchName } from "../history/catalogs.ts";
-import { Claims, type ClaimsParts } from "../writer/claims.ts";
+import { BranchClaims, type BranchClaimsParts } from "../writer/branch-claims.ts";
 import type { Copies } from "../local/copies.ts";
 import { Database } from "../database/database.ts";
 import type { DatabaseEvents, DatabaseOptions } from "../database/database-options.ts";
@@ -29,18 +29,18 @@ import {
   removeDatabase,
   removeFile,
   removeLeftovers,
-} from "../local/files.ts";
+} from "../local/database-files.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import { LostObject } from "../api/lost.ts";
+import { LostObject } from "../api/missing-objects.ts";
 import { readClosedState, type Opened } from "../opening/opened-file.ts";
-import { BranchOpening, type OpeningParts } from "../opening/opening.ts";
+import { BranchOpening, type OpeningParts } from "../opening/branch-opening.ts";
 import { computeLane, type EngineOptions, type Target } from "../api/protocol.ts";
 import { Quarantine } from "../local/quarantine.ts";
 import { Shipper, type ShippingParts } from "../shipping/shipper.ts";
 import type { Slices } from "../../sqlite/slices.ts";
-import type { SqlWriter } from "../sql/sql-write.ts";
+import type { SqlWriter } from "../process-calls/sql-write.ts";
 
-export interface DatabaseOpenerParts extends ClaimsParts {
+export interface DatabaseOpenerParts extends BranchClaimsParts {
   readonly engine: EngineOptions;
   readonly shipping: ShippingParts;
   readonly disk: Disk;
@@ -63,7 +63,7 @@ export interface DatabaseOpenerParts extends ClaimsParts {
 export class DatabaseOpener {
   readonly #parts: DatabaseOpenerParts;
   /** What this thread has claimed. */
-  readonly claims: Claims;
+  readonly claims: BranchClaims;
   readonly #empty: Uint8Array;
   readonly #largeSyncs = new Semaphore(1);
   /** What this node has seen of each branch. */
@@ -73,7 +73,7 @@ export class DatabaseOpener {
 
   constructor(parts: DatabaseOpenerParts) {
     this.#parts = parts;
-    this.claims = new Claims(parts);
+    this.claims = new BranchClaims(parts);
     this.places = parts.places;
     const { databasesDirectory, lane, lanes, scratchDirectory } = parts.engine;
     const isOurs = (uuid: string): boolean => computeLane(uuid, lanes) === lane;

@@ -9,7 +9,7 @@ import { getErrorCode, ServiceError, type StoreError } from "../../base/faults/e
 import { limits } from "../../base/limits.ts";
 import type { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, turn } from "../../base/world.ts";
-import { releaseFreedMemory } from "../../sqlite/guard.ts";
+import { releaseFreedMemory } from "../../sqlite/sql-authorizer.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";

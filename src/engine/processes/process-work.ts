@@ -13,7 +13,7 @@ import type { CallOptions } from "../api/engine-port.ts";
 import type { Answer, FromEngine, Pinned, Target, Work } from "../api/protocol.ts";
 import type { JobOwner } from "./sql-job.ts";
 import type { SqlPool } from "./sql-pool.ts";
-import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
+import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 import { getTenant } from "../api/tenants.ts";
 import { deadlineCheckMs, outOfTime, unwrapAnswer, type WaitingCalls } from "../api/waiting-calls.ts";
 

@@ -2,7 +2,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { FromEngine } from "../api/protocol.ts";
-import type { SqlWriteEnd, SqlWriter, WriteCall, SqlFault, SqlWriteReply } from "../sql/sql-write.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall, SqlFault, SqlWriteReply } from "../process-calls/sql-write.ts";
 
 /** A fault of the process as it would be if the thread had met it itself: its code says whether storage failed. */
 function toError({ message, stack, code }: SqlFault): Error {

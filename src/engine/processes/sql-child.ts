@@ -13,13 +13,13 @@ import { readState } from "../../model/core/database-state.ts";
 import { readSql } from "../../model/sql/sql.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { joinDirectory } from "../../sqlite/connection/directory-lock.ts";
-import { serveUserSql, SqlGuard } from "../../sqlite/guard.ts";
+import { serveUserSql, SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { toFailureAnswer } from "../api/failures.ts";
 import type { EngineAnswer } from "../api/protocol.ts";
 import { SqlChannel } from "./sql-channel.ts";
-import { runCommandRead } from "../sql/command-call.ts";
+import { runCommandRead } from "../process-calls/command-call.ts";
 import type { FromSqlProcess, ReadCall, ToSqlProcess } from "./sql-messages.ts";
-import { runWriteCall, type WriteCall, type SqlWriteReply } from "../sql/sql-write.ts";
+import { runWriteCall, type WriteCall, type SqlWriteReply } from "../process-calls/sql-write.ts";
 
 /** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
 export const sqlCacheKiB = 8 * 1024;

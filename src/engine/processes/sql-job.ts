@@ -2,7 +2,7 @@
 import type { ServiceError } from "../../base/faults/errors.ts";
 import type { Cancel } from "../../base/world.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
-import type { WriteCall } from "../sql/sql-write.ts";
+import type { WriteCall } from "../process-calls/sql-write.ts";
 
 /** How many batches run at once. */
 export interface SqlPlaces {

@@ -1,8 +1,8 @@
 /** What crosses between the node and a process that runs user SQL and long commands: plain data. */
 import type { SqlBatch } from "../../model/sql/sql.ts";
-import type { CommandReadCall } from "../sql/command-call.ts";
+import type { CommandReadCall } from "../process-calls/command-call.ts";
 import type { EngineAnswer } from "../api/protocol.ts";
-import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
+import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 
 /** A batch for a read-only connection. */
 interface SqlReadCall {

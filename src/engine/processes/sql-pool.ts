@@ -3,7 +3,7 @@
  * who is stopped, who is killed. What runs is called a batch here, whichever it is.
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; whoever's time is over is stopped (engine/processes/sql-place); a call settles after its process has answered
+ * other; whoever's time is over is stopped (engine/processes/sql-slot); a call settles after its process has answered
  * or is gone, so that nobody then has the database's file open for it. Whose batch is next is for
  * engine/processes/sql-choice alone to say. Must not know: results, transaction ids.
  */
@@ -15,9 +15,9 @@ import type { EngineAnswer } from "../api/protocol.ts";
 import { ofKind, SqlChoice } from "./sql-choice.ts";
 import type { Job, JobEnd, JobOwner, Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
-import { SqlPlace } from "./sql-place.ts";
+import { SqlSlot } from "./sql-slot.ts";
 import type { SqlProcess } from "./sql-process.ts";
-import type { WriteCall, SqlWriteReply } from "../sql/sql-write.ts";
+import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 
 /** User SQL reads that wait for a process, per node. */
 const sqlReadQueueMax = 1024;
@@ -64,7 +64,7 @@ export interface SqlPoolOptions {
 export class SqlPool {
   readonly #options: SqlPoolOptions;
   readonly #world: World;
-  readonly #places: readonly SqlPlace[];
+  readonly #places: readonly SqlSlot[];
   readonly #choice: SqlChoice;
   readonly #queues: Record<keyof SqlPlaces, Waiting[]> = { reads: [], writes: [] };
   #closing: keyof SqlPlaces | "all" | undefined;
@@ -84,7 +84,7 @@ export class SqlPool {
     };
     this.#places = Array.from(
       { length: options.places.reads + options.places.writes },
-      () => new SqlPlace({ ...options, events }),
+      () => new SqlSlot({ ...options, events }),
     );
   }
 
@@ -219,11 +219,11 @@ export class SqlPool {
     }
   }
 
-  #free(): SqlPlace | undefined {
+  #free(): SqlSlot | undefined {
     return this.#places.find(({ isFree }) => isFree);
   }
 
-  #begin(place: SqlPlace, waiting: Waiting): void {
+  #begin(place: SqlSlot, waiting: Waiting): void {
     const { kind, call } = waiting.job;
     const cancels = [];
     if (kind === "reads") {
@@ -248,7 +248,7 @@ export class SqlPool {
     this.#findPlace(last.waiting)?.stop();
   }
 
-  #findPlace(waiting: Waiting): SqlPlace | undefined {
+  #findPlace(waiting: Waiting): SqlSlot | undefined {
     return this.#places.find(({ running }) => running?.waiting === waiting);
   }
 

@@ -20,7 +20,7 @@ import { isWritten } from "../history/catalogs.ts";
 import { needsOperator } from "../api/failures.ts";
 import { isNewer, type ManifestPosition } from "../local/seen-manifests.ts";
 import type { LeaseState } from "../api/lease-state.ts";
-import { lostCatalog, lostManifest, wentBack } from "../api/lost.ts";
+import { lostCatalog, lostManifest, wentBack } from "../api/missing-objects.ts";
 import type { Target } from "../api/protocol.ts";
 import type { Registry } from "../pool/registry.ts";
 

@@ -1,10 +1,10 @@
 /**
  * Reads on a node that does not hold a database: copies that follow the manifests which another node writes.
  *
- * A copy is the branch's ordinary file, opened without a claim at a manifest's state (engine/opening/opening), and
- * brought forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a copy
- * is a state of the history that object storage has, as of the copy's last look at the manifest; nobody who reads here
- * twice sees an older manifest the second time. How often is looked, and whether a notification comes
+ * A copy is the branch's ordinary file, opened without a claim at a manifest's state (engine/opening/branch-opening),
+ * and brought forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a
+ * copy is a state of the history that object storage has, as of the copy's last look at the manifest; nobody who reads
+ * here twice sees an older manifest the second time. How often is looked, and whether a notification comes
  * (engine/replica/manifest-watcher), decides only how old a copy may be. Must not know: leases, other nodes.
  *
  * What this node itself wrote when it was the writer needs care. Its file may be ahead of the manifest, by groups that

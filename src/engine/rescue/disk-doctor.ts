@@ -24,7 +24,7 @@ import { groupsBetween } from "../history/timelines.ts";
 import { readStateRow } from "../segments/image-maker.ts";
 import { listQuarantine, type Quarantined } from "../local/quarantine.ts";
 import { inRestored, turnEnd } from "../segments/restored-state.ts";
-import { computeStanding } from "../opening/standing.ts";
+import { computeStanding } from "../opening/file-standing.ts";
 
 export interface DiskDoctorParts {
   /** The data directory. */

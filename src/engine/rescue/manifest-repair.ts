@@ -15,7 +15,7 @@ import type { History } from "../../format/history/history.ts";
 import { manifestKey } from "../../format/keys/object-keys.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { listOlderVersions } from "../../store/port/object-store.ts";
-import { readHistory } from "../history/histories.ts";
+import { readHistory } from "../history/branch-history.ts";
 import { ownManifest, type BranchInventory } from "./inventory.ts";
 import { findGaps } from "../history/timeline-gaps.ts";
 import { forkedManifest, findRestorePlan } from "../history/timelines.ts";

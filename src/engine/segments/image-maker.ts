@@ -13,7 +13,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import { encodeFrames, framePages } from "../../format/history/segment.ts";
 import { readState, type DatabaseState } from "../../model/core/database-state.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
-import { getSqliteCode } from "../../sqlite/guard.ts";
+import { getSqliteCode } from "../../sqlite/sql-authorizer.ts";
 import { checkFile } from "../../sqlite/soundness.ts";
 
 /** Which pages of which file are to be one object. */

@@ -14,7 +14,7 @@ import { TraceSearch, windowBytes } from "../../format/erasure/traces.ts";
 import type { DatabaseState } from "../../model/core/database-state.ts";
 import { vectorWindows } from "../../model/erasure-traces.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
-import { scratchFile } from "../local/files.ts";
+import { scratchFile } from "../local/database-files.ts";
 import { readStateRow } from "./image-maker.ts";
 import type { Plan } from "../history/timelines.ts";
 import type { PageSource } from "./pool-objects.ts";

@@ -18,7 +18,7 @@ import type { ManifestChange } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import { packDue } from "../compaction/timeline-length.ts";
 import { findRestorePlan, reachingTo, withLost } from "../history/timelines.ts";
-import { LostObject } from "../api/lost.ts";
+import { LostObject } from "../api/missing-objects.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { uploadImages } from "../compaction/compaction.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";

@@ -10,7 +10,7 @@ import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
-import { getSqliteCode, type SqlGuard } from "../../sqlite/guard.ts";
+import { getSqliteCode, type SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { isFatal } from "../../sqlite/group.ts";
 import { analyseUserSql } from "../../sqlite/sql-rules.ts";
 import { listParameters } from "../../sqlite/sql-tokens.ts";

@@ -7,7 +7,7 @@
  * node-protocol can go. Always true: arrays that are read have memory of their own. Must not know: commands, streams.
  */
 import { DefaultDeserializer, serialize } from "node:v8";
-import { malformed } from "./malformed.ts";
+import { malformed } from "./malformed-message.ts";
 
 const nothing = new Uint8Array(0);
 

@@ -29,7 +29,7 @@ import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
 import { actShape, batchShape, readShapes, writeShapes } from "./command-shapes.ts";
-import { malformed } from "./malformed.ts";
+import { malformed } from "./malformed-message.ts";
 import type { PayloadCodec } from "./node-protocol.ts";
 import type { Shape } from "./payload-shapes.ts";
 

@@ -7,7 +7,7 @@
  */
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits.ts";
-import { malformed } from "./malformed.ts";
+import { malformed } from "./malformed-message.ts";
 import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
 
 /** The data that the bytes are. Throws a ServiceError when they are none. */

@@ -20,7 +20,7 @@ import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Retention } from "../../engine/api/protocol.ts";
 import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { ReplicaRemover } from "../../service/jobs/replica-remover.ts";
-import { DueSweeps } from "../../service/jobs/expiry-sweeper.ts";
+import { IdleDatabaseSweeper } from "../../service/jobs/idle-database-sweeper.ts";
 import { Erasures } from "../../service/erasure/erasures.ts";
 import { retentionBy } from "../../service/handlers/governance.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
@@ -48,7 +48,7 @@ export interface JobsOptions {
 export class Jobs {
   readonly erasures: Erasures;
   readonly #replicaRemover: ReplicaRemover;
-  readonly #sweeps: DueSweeps;
+  readonly #sweeps: IdleDatabaseSweeper;
   #isStarted = false;
 
   constructor(options: JobsOptions) {
@@ -86,7 +86,7 @@ export class Jobs {
       databases,
       cluster: others && { local, copies, nodeId, ...others },
     });
-    this.#sweeps = new DueSweeps({
+    this.#sweeps = new IdleDatabaseSweeper({
       world,
       log,
       store,

@@ -13,7 +13,7 @@ import { engineLane, sqlProcess } from "../../engine/threads/thread-spawner.ts";
 import type { EngineOptions } from "../../engine/api/protocol.ts";
 import { SqlPool } from "../../engine/processes/sql-pool.ts";
 import type { SqlProcess } from "../../engine/processes/sql-process.ts";
-import { SqlGuard } from "../../sqlite/guard.ts";
+import { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { tellTenants } from "../../sqlite/slices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { spillTo, sqlEnvironment } from "../config/config.ts";

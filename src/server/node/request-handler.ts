@@ -14,14 +14,14 @@ import { Callers, type Identify } from "../wire/callers.ts";
 import { BodyRoom, Discards } from "../wire/body.ts";
 import { createConnect } from "../rpc/connect.ts";
 import { parseBearer, sendRefusal } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/failure.ts";
-import { Gate } from "../wire/gate.ts";
+import { refusalFor } from "../wire/error-response.ts";
+import { HostAndOriginCheck } from "../wire/host-and-origin.ts";
 import { Health, type Readiness } from "../observability/health.ts";
 import type { RequestHandler } from "../wire/listener.ts";
 import type { NodeDoor } from "../cluster/node-door.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { createRest, type Page } from "../rest/rest.ts";
-import { toConnectError, refuseRequest } from "../rpc/rpc-form.ts";
+import { toConnectError, refuseRequest } from "../rpc/rpc-protocols.ts";
 import { RequestMetrics } from "../wire/request-metrics.ts";
 
 /** Lets the bearer of a credential in, or throws a ServiceError. */
@@ -49,7 +49,8 @@ export interface DoorsOptions {
   /** `{db}.{databaseHostSuffix}` is the address of one database (`SERVICE_DB_HOST_SUFFIX`). */
   readonly databaseHostSuffix: string;
   /**
-   * Further names that this node is asked by; a node without authentication answers to no others (server/wire/gate).
+   * Further names that this node is asked by; a node without authentication answers to no others
+   * (server/wire/host-and-origin).
    */
   readonly hostNames?: readonly string[];
   /** Origins whose pages may call (`SERVICE_ALLOWED_ORIGINS`). */
@@ -90,7 +91,7 @@ export function createDoors(options: DoorsOptions): Doors {
     requestMetrics = new RequestMetrics({ world, log }),
     room = new BodyRoom(),
   } = options;
-  const gate = new Gate({
+  const gate = new HostAndOriginCheck({
     hasAuthentication: identify !== undefined,
     databaseHostSuffix,
     hostNames: options.hostNames ?? [],
@@ -164,7 +165,7 @@ function reflectionFor(admitOperator: Admit, world: World, log: Log): (context: 
 
 /** What stands before all calls: whether the request may come by this name and from this page. */
 interface Entry {
-  readonly gate: Gate;
+  readonly gate: HostAndOriginCheck;
   readonly discards: Discards;
   readonly nodeDoor: NodeDoor | undefined;
 }

@@ -25,7 +25,7 @@ import {
   send,
   sendRefusal,
 } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/failure.ts";
+import { refusalFor } from "../wire/error-response.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";

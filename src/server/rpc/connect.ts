@@ -32,12 +32,12 @@ import type { Endpoint } from "../../service/call/methods.ts";
 import type { BodyRoom, Discards } from "../wire/body.ts";
 import type { Callers } from "../wire/callers.ts";
 import { readCredential, goneSignal, readHost } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/failure.ts";
+import { refusalFor } from "../wire/error-response.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { parseHostDatabase } from "../rest/rest-router.ts";
-import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-body.ts";
+import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-request.ts";
 import { prepareAnswer } from "./rpc-answer.ts";
-import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-form.ts";
+import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
 import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
 
 /** Messages of the services that anybody may ask, such as health: they hold a name. */

@@ -17,7 +17,7 @@ import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { EffectivePolicy, Policies } from "../../control/databases/policies.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import { memoryText, turnText, type SpaceState } from "../../model/embedding.ts";
-import type { MemoryInput } from "../../model/memory/memory.ts";
+import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { EmbeddedKind, Maker } from "../../model/memory/memory-vectors.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import { Backfill, type Place, type Step, type Stepped } from "./backfill.ts";

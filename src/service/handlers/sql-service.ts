@@ -6,7 +6,7 @@ import { SqlResultSchema, type ExecuteSqlRequest, type SqlResult } from "../../.
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { SqlBatch, SqlStatementResult } from "../../model/sql/sql.ts";
-import { checkUserSql, looksReadOnly, SqlGuard } from "../../sqlite/guard.ts";
+import { checkUserSql, looksReadOnly, SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";

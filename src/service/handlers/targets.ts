@@ -5,7 +5,7 @@
  * `Service-Branch` header); said twice with different values it is refused. Whether it exists, the engine knows.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { predatesDeletion } from "../../control/access/access.ts";
+import { predatesDeletion } from "../../control/access/access-rules.ts";
 import type { DatabaseRecord } from "../../control/databases/databases.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../../format/core/names.ts";

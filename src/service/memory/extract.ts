@@ -10,7 +10,7 @@ import { utf8Length } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
-import { checkMemories, type MemoryInput } from "../../model/memory/memory.ts";
+import { checkMemories, type MemoryInput } from "../../model/memory/memory-ingest.ts";
 import { consult, requireAssistant } from "./assistants.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";

@@ -6,7 +6,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { turn } from "../../base/world.ts";
-import { checkMemory, checkMemoryCount, type MemoryInput } from "../../model/memory/memory.ts";
+import { checkMemory, checkMemoryCount, type MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";

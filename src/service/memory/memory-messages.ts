@@ -7,7 +7,8 @@ import {
   type MemoryInput as MemoryInputMessage,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import type { MemoryInput, MemoryRecord } from "../../model/memory/memory.ts";
+import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
+import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
 

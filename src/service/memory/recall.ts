@@ -4,7 +4,7 @@
  * Always true: whoever recalls here finds what the recall call finds with the same words and filters.
  */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
-import type { MemoryRecord } from "../../model/memory/memory.ts";
+import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import { checkRecall, type RecallInput } from "../../model/recall.ts";
 import type { TurnRecord } from "../../model/transcript/transcript.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";

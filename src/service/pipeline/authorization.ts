@@ -1,13 +1,14 @@
 /**
  * Who calls, what the call is about, and whether it may be.
  *
- * Owns the way from a call to the question that control/access/access answers: the rule from the endpoint table, the
- * target from the path's own fields, the standing of a database's name where it matters. Always true: the target that
- * is judged is read from the same fields of the message that the handler reads; no header adds to what a caller may do.
+ * Owns the way from a call to the question that control/access/access-rules answers: the rule from the endpoint table,
+ * the target from the path's own fields, the standing of a database's name where it matters. Always true: the target
+ * that is judged is read from the same fields of the message that the handler reads; no header adds to what a caller
+ * may do.
  */
 import type { Message } from "@bufbuild/protobuf";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { asksStanding, decide, type AccessRule, type AccessTarget } from "../../control/access/access.ts";
+import { asksStanding, decide, type AccessRule, type AccessTarget } from "../../control/access/access-rules.ts";
 import { unauthorized, type Credentials } from "../../control/access/credentials.ts";
 import type { Databases } from "../../control/databases/databases.ts";
 import type { Identity, ScopeName } from "../../control/access/identity.ts";

@@ -4,7 +4,7 @@
  * Always true: the engine is told of a database only after its lease is held, and the lease is given up only after the
  * engine has let go; of one database one such change is under way at a time, and whoever asks meanwhile shares it. A
  * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
- * something. Must not know which node should hold a database (service/placement/places).
+ * something. Must not know which node should hold a database (service/placement/database-location).
  */
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -21,15 +21,15 @@ const takeMs = 10_000;
 const handOversAtOnceMax = 32;
 const handOverMs = 8_000;
 
-export interface HeldParts {
+export interface OwnedDatabasesParts {
   readonly local: EngineClient;
   readonly leases: Leases;
   readonly world: World;
   readonly log: Log;
 }
 
-export class Held {
-  readonly #parts: HeldParts;
+export class OwnedDatabases {
+  readonly #parts: OwnedDatabasesParts;
   /** The lease epoch of each database; beyond the bound, the one that was not used for longest is given up. */
   readonly #leaseEpochs: LruMap<string, number>;
   readonly #taking = new Map<string, Promise<Acquisition>>();
@@ -37,7 +37,7 @@ export class Held {
   /** Counts the losses of the node's lease. */
   #losses = 0;
 
-  constructor(parts: HeldParts, countMax: number = heldMax) {
+  constructor(parts: OwnedDatabasesParts, countMax: number = heldMax) {
     this.#parts = parts;
     this.#leaseEpochs = new LruMap(
       countMax,

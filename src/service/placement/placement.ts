@@ -5,7 +5,7 @@
  * a call is tried again only when it has provably had no effect. Plain reads are answered from this node's own copy. A
  * remembered route need not be right: whoever is asked in vain says so. Whatever this node believes, safety is the
  * manifest's compare-and-set (engine/history/manifest-writer). Must not know how a place is found
- * (service/placement/places), what carries calls between nodes, nor what coordinates them.
+ * (service/placement/database-location), what carries calls between nodes, nor what coordinates them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -17,10 +17,10 @@ import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "../../e
 import type { LeaseSpan } from "../../engine/api/lease-state.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
 import type { LeaseEvents } from "../../store/port/leases.ts";
-import { Held } from "./owned-databases.ts";
+import { OwnedDatabases } from "./owned-databases.ts";
 import { ManifestNotifications, type ManifestNotificationsParts } from "./manifest-notifications.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
-import { Places, unavailable, type Elsewhere, type PlacesParts } from "./places.ts";
+import { DatabaseLocations, unavailable, type Elsewhere, type DatabaseLocationsParts } from "./database-location.ts";
 
 /** How often a call that nobody takes is tried, if its time allows: about a minute with the pauses. */
 const placementTriesMax = 64;
@@ -28,14 +28,14 @@ const placementPauseMsMin = 50;
 const placementPauseMsMax = 1_000;
 
 /** What a placement works with. It is the only one that the engine may `tell`. */
-export interface PlacementParts extends ManifestNotificationsParts, PlacesParts {}
+export interface PlacementParts extends ManifestNotificationsParts, DatabaseLocationsParts {}
 
 /** The engines of all nodes as one: every call runs where its database is. */
 export class Placement extends EnginePort implements PeerHost {
   readonly #parts: PlacementParts;
-  readonly #held: Held;
+  readonly #held: OwnedDatabases;
   readonly #notifications: ManifestNotifications;
-  readonly #places: Places;
+  readonly #places: DatabaseLocations;
   /**
    * How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind
    * them.
@@ -47,9 +47,9 @@ export class Placement extends EnginePort implements PeerHost {
   constructor(parts: PlacementParts) {
     super();
     this.#parts = parts;
-    this.#held = new Held(parts);
+    this.#held = new OwnedDatabases(parts);
     this.#notifications = new ManifestNotifications(parts);
-    this.#places = new Places(parts, this.#held);
+    this.#places = new DatabaseLocations(parts, this.#held);
     parts.local.tell((message) => this.#hear(message));
   }
 

@@ -11,7 +11,7 @@ import { dataBlock, fenced } from "../../../src/ai/data-block.ts";
 import { prepareExtraction, normalizeTopicKey } from "../../../src/ai/extraction.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { parseBlock } from "../../support/assistant-server.ts";
-import { summaryBytesMax } from "../../../src/model/memory/memory.ts";
+import { summaryBytesMax } from "../../../src/model/memory/memory-ingest.ts";
 
 function memory(fields: Partial<KnownMemory> = {}): KnownMemory {
   return {

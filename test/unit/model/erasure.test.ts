@@ -10,7 +10,8 @@ import {
   deleteErasureNotes,
   type Erased,
 } from "../../../src/model/erasure.ts";
-import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory } from "../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";
 import { listSessions } from "../../../src/model/transcript/sessions.ts";

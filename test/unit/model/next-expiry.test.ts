@@ -4,7 +4,7 @@ import { runWrite } from "../../../src/model/commands.ts";
 import { nextDue, type DueQuestion } from "../../../src/model/next-expiry.ts";
 import { kvPut, kvSchema } from "../../../src/model/kv.ts";
 import type { MemoryRetention } from "../../../src/model/core/retention.ts";
-import { ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../src/model/recall.ts";
 import { appendTurn } from "../../../src/model/transcript/transcript.ts";

@@ -8,7 +8,7 @@ import {
   type AccessRule,
   type AccessTarget,
   type NameStanding,
-} from "../../../../src/control/access/access.ts";
+} from "../../../../src/control/access/access-rules.ts";
 import { anonymous, type Identity, scopeIncludes, type ScopeName } from "../../../../src/control/access/identity.ts";
 import { buildAccessRule } from "../../../../src/service/pipeline/authorization.ts";
 import { endpoints, type Endpoint } from "../../../../src/service/call/methods.ts";

@@ -6,7 +6,7 @@ import { limits } from "../../../../src/base/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
-import { branchPath } from "../../../../src/engine/local/files.ts";
+import { branchPath } from "../../../../src/engine/local/database-files.ts";
 import { encodeCatalog, catalogBytesMax } from "../../../../src/format/history/catalog.ts";
 import { encodeManifest, computeSha256 } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../../../src/format/history/history.ts";

@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import type { Retention } from "../../../../src/engine/api/protocol.ts";
 import { Retentions } from "../../../../src/engine/pool/retentions.ts";
-import type { MemoryInput } from "../../../../src/model/memory/memory.ts";
+import type { MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
-import { sweepIntervalMs } from "../../../../src/engine/maintenance/sweeper.ts";
+import { sweepIntervalMs } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
 
 const minute = 60_000;
 const sweepMs = sweepIntervalMs + 2_000;

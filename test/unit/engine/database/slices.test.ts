@@ -1,6 +1,6 @@
 /** Commands whose time slice is over, at any of their statements: undone, run by a process, and come to the same. */
 import { expect, onTestFinished, test } from "vitest";
-import type { SqlWriter } from "../../../../src/engine/sql/sql-write.ts";
+import type { SqlWriter } from "../../../../src/engine/process-calls/sql-write.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import { hastySlices } from "../../../support/hasty-slices.ts";
 import { MortalSql } from "../../../support/mortal-sql.ts";

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import { removeLeftovers } from "../../../../src/engine/local/files.ts";
+import { removeLeftovers } from "../../../../src/engine/local/database-files.ts";
 import { computeLane } from "../../../../src/engine/api/protocol.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { listKeys, kill, putAll, start } from "../../../support/mortal-node.ts";

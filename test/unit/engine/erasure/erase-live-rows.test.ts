@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realWorld, type CrashPoint } from "../../../../src/base/world.ts";
 import type { BranchResults, EngineOptions } from "../../../../src/engine/api/protocol.ts";
-import type { MemoryInput } from "../../../../src/model/memory/memory.ts";
+import type { MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";

@@ -13,7 +13,7 @@ import {
   type CuttingParts,
   type Past,
 } from "../../../../src/engine/erasure/history-truncation.ts";
-import { readHistory, putHistory } from "../../../../src/engine/history/histories.ts";
+import { readHistory, putHistory } from "../../../../src/engine/history/branch-history.ts";
 import { findRestorePlan } from "../../../../src/engine/history/timelines.ts";
 import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, joined, putObject } from "../../../../src/engine/segments/pool-objects.ts";

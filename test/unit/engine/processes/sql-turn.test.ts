@@ -11,9 +11,9 @@ import {
   type SqlWriteEnd,
   type SqlWriter,
   type WriteCall,
-} from "../../../../src/engine/sql/sql-write.ts";
+} from "../../../../src/engine/process-calls/sql-write.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
-import { SqlGuard } from "../../../../src/sqlite/guard.ts";
+import { SqlGuard } from "../../../../src/sqlite/sql-authorizer.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 

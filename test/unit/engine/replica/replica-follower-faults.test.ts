@@ -15,9 +15,9 @@ import { soundDisk } from "../../../support/sound-disk.ts";
 import { followIdleMs, followLookMsMin } from "../../../../src/engine/replica/manifest-watcher.ts";
 import { replicaPatienceMs } from "../../../../src/engine/replica/replica-follower.ts";
 import { refreshPatienceMs } from "../../../../src/engine/pool/registry.ts";
-import { manifestsTriedMax } from "../../../../src/engine/opening/opening.ts";
+import { manifestsTriedMax } from "../../../../src/engine/opening/branch-opening.ts";
 import { idleCloseMs } from "../../../../src/server/config/settings.ts";
-import { collectAfterMs } from "../../../../src/engine/maintenance/chores.ts";
+import { collectAfterMs } from "../../../../src/engine/maintenance/background-jobs.ts";
 
 const longMs = 10_000_000;
 const durable = { durable: true };

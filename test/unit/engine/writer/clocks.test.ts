@@ -6,8 +6,8 @@ import { databasePrefix } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 import { clockSlackMs } from "../../../../src/base/trusted-time.ts";
-import { sweepIntervalMs } from "../../../../src/engine/maintenance/sweeper.ts";
-import { collectAfterMs } from "../../../../src/engine/maintenance/chores.ts";
+import { sweepIntervalMs } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
+import { collectAfterMs } from "../../../../src/engine/maintenance/background-jobs.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

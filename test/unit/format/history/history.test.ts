@@ -9,7 +9,7 @@ import {
   checkpointNameBytesMax,
 } from "../../../../src/format/history/history.ts";
 import { expectDamageRefused, sampleHistory, sampleRefs } from "../../../support/format-samples.ts";
-import { historyRefsMax } from "../../../../src/engine/history/histories.ts";
+import { historyRefsMax } from "../../../../src/engine/history/branch-history.ts";
 
 const checkpoint = { name: "c".repeat(checkpointNameBytesMax), txid: 2 ** 53 - 1, createdAtMs: 0 };
 

@@ -2,13 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import {
   checkMemories,
-  deleteMemory,
-  getMemory,
   ingest,
-  sweepMemories,
   type IngestResult,
   type MemoryInput,
-} from "../../../../src/model/memory/memory.ts";
+} from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
 import { strayMetadata, metadataBytesMax } from "../../../../src/model/docs/memory-metadata.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../../src/model/recall.ts";

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import { ingest, deleteMemory, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";

@@ -3,13 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { ageMemories, type AgingPosition } from "../../../../src/model/memory/memory-aging.ts";
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
-import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { seeded } from "../../../support/random.ts";
-import { sweepRowsMax } from "../../../../src/engine/maintenance/sweeper.ts";
+import { sweepRowsMax } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
 
 let database: ModelDatabase;
 let position: AgingPosition;

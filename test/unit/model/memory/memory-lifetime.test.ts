@@ -1,14 +1,8 @@
 /** How long a memory stays: tasks that expire, what is forgotten, and sessions that end. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import {
-  checkMemories,
-  deleteMemory,
-  getMemory,
-  ingest,
-  sweepMemories,
-  type IngestResult,
-} from "../../../../src/model/memory/memory.ts";
+import { checkMemories, ingest, type IngestResult } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";

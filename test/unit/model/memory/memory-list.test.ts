@@ -9,7 +9,8 @@ import {
   memoriesListDefault,
   memoriesLooksMax,
 } from "../../../../src/model/memory/memory-list.ts";
-import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { refusal } from "../../../support/docs-collection.ts";

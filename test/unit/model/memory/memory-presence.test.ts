@@ -1,6 +1,7 @@
 /** What policy lets go of is invisible to every command at once, whether or not a sweep has come by. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { deleteMemory, getMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory, getMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { deleteMemories, listMemories } from "../../../../src/model/memory/memory-list.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";

@@ -10,7 +10,8 @@ import {
   embedStepItemsMax,
   embedStepLooksMax,
 } from "../../../../src/model/embedding.ts";
-import { deleteMemory, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
+import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import {
   embeddedSpace,

@@ -5,12 +5,12 @@ import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";
 import {
   checkMemories,
-  getMemory,
   ingest,
   type IngestResult,
   summaryBytesMax,
   keywordsBytesMax,
-} from "../../../../src/model/memory/memory.ts";
+} from "../../../../src/model/memory/memory-ingest.ts";
+import { getMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";

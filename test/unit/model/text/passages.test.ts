@@ -1,7 +1,7 @@
 /** Long memories are judged by their best passage, not by all the words that they hold somewhere. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import { ingest } from "../../../../src/model/memory/memory.ts";
+import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";

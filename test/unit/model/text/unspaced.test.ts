@@ -1,6 +1,6 @@
 /** Recall in Chinese, Japanese, Korean and Thai, all in one database. */
 import { expect, test } from "vitest";
-import { ingest } from "../../../../src/model/memory/memory.ts";
+import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";

@@ -5,7 +5,7 @@
 import { expect, test } from "vitest";
 import { finds, member, openNode, remember, residueOnDisk } from "../../../support/erasing-cluster.ts";
 import { sharedTime } from "../../../support/leased-node.ts";
-import { purgeAgainMsMax } from "../../../../src/engine/maintenance/chores.ts";
+import { purgeAgainMsMax } from "../../../../src/engine/maintenance/background-jobs.ts";
 
 const hourMs = 3_600_000;
 const inFile = "zyxwvutsecret";

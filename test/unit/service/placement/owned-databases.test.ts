@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../../../src/base/log.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { TurnedAway } from "../../../../src/engine/api/engine-port.ts";
-import { Held } from "../../../../src/service/placement/owned-databases.ts";
+import { OwnedDatabases } from "../../../../src/service/placement/owned-databases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
 import { buildMainTarget } from "../../../support/placed-nodes.ts";
@@ -17,7 +17,7 @@ import { temporaryDirectory } from "../../../support/temporary.ts";
 async function holding(
   countMax: number,
   world = realWorld(),
-): Promise<{ held: Held; table: LeaseTable; store: ScriptedStore; put(uuid: string): Promise<unknown> }> {
+): Promise<{ held: OwnedDatabases; table: LeaseTable; store: ScriptedStore; put(uuid: string): Promise<unknown> }> {
   const store = new ScriptedStore(world.nowMs);
   const { client } = openInlineEngine(join(temporaryDirectory(), "a"), {
     world,
@@ -26,7 +26,7 @@ async function holding(
   });
   const table = new LeaseTable(world);
   const leases = new SharedLeases(table, world);
-  const held = new Held({ local: client, leases, world, log: silentLog }, countMax);
+  const held = new OwnedDatabases({ local: client, leases, world, log: silentLog }, countMax);
   await leases.join(
     { id: "a", address: "http://a", reachesStore: true, sharesJobs: true },
     {

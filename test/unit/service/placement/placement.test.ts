@@ -6,7 +6,7 @@ import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { buildMainTarget, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
-import { routeFreshMs } from "../../../../src/service/placement/routes.ts";
+import { routeFreshMs } from "../../../../src/service/placement/route-cache.ts";
 import { catchRefusal, until } from "../../../support/placed-calls.ts";
 
 const uuid = uuidOf(1);

@@ -1,6 +1,6 @@
 /** What a local file is to its branch's history: every case of the one rule. */
 import { expect, test } from "vitest";
-import { computeStanding, type Standing } from "../../../../src/engine/opening/standing.ts";
+import { computeStanding, type Standing } from "../../../../src/engine/opening/file-standing.ts";
 import type { Manifest } from "../../../../src/format/history/manifest.ts";
 
 const id = (number: number): Uint8Array => new Uint8Array(16).fill(number);

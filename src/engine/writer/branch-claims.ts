@@ -18,7 +18,7 @@ import type { DatabaseEvents } from "../database/database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import type { LeaseState } from "../api/lease-state.ts";
-import type { LostObject } from "../api/lost.ts";
+import type { LostObject } from "../api/missing-objects.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { fenceWriter } from "../branches/fence-writer.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
@@ -37,7 +37,7 @@ const answeredRememberedMax = 10_000;
 const lostRememberedMax = 10_000;
 
 /** What claims are made with, and whom they are told to. */
-export interface ClaimsParts {
+export interface BranchClaimsParts {
   readonly engine: Pick<EngineOptions, "nodeId" | "coordinated" | "shipping">;
   readonly leaseState: LeaseState;
   readonly world: World;
@@ -60,8 +60,8 @@ export interface ClaimsParts {
 }
 
 /** The claims of one engine thread. */
-export class Claims {
-  readonly #parts: ClaimsParts;
+export class BranchClaims {
+  readonly #parts: BranchClaimsParts;
   /** Claimed manifests of branches, by file. */
   readonly #held = new LruMap<string, ManifestWriter>(manifestsHeldMax);
   /**
@@ -81,7 +81,7 @@ export class Claims {
    */
   #answeredByForgotten = 0;
 
-  constructor(parts: ClaimsParts) {
+  constructor(parts: BranchClaimsParts) {
     this.#parts = parts;
   }
 

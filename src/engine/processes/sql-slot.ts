@@ -10,7 +10,7 @@ import type { Cancel, World } from "../../base/world.ts";
 import type { Running, Waiting } from "./sql-job.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
 import type { SqlProcess } from "./sql-process.ts";
-import type { WriteCall } from "../sql/sql-write.ts";
+import type { WriteCall } from "../process-calls/sql-write.ts";
 
 /** A process that has not ended its batch so long after it was interrupted is killed. */
 const sqlKillGraceMs = 200;
@@ -36,7 +36,7 @@ interface SqlPlaceEvents {
 }
 
 /** What a place is made with. */
-export interface SqlPlaceParts {
+export interface SqlSlotParts {
   readonly start: () => SqlProcess;
   readonly world: World;
   readonly log: Log;
@@ -44,8 +44,8 @@ export interface SqlPlaceParts {
 }
 
 /** A place for one process at a time. */
-export class SqlPlace {
-  readonly #parts: SqlPlaceParts;
+export class SqlSlot {
+  readonly #parts: SqlSlotParts;
   #process: SqlProcess | undefined;
   #isReady = false;
   #running: Running | undefined;
@@ -57,7 +57,7 @@ export class SqlPlace {
   /** Who waits for the end of the process. */
   #ends: (() => void)[] = [];
 
-  constructor(parts: SqlPlaceParts) {
+  constructor(parts: SqlSlotParts) {
     this.#parts = parts;
   }
 

@@ -2,11 +2,11 @@
  * From a branch's name to an open file that is provably a point of its history.
  *
  * A local file is a cache: its own pages say which writer epoch wrote it and how far (`__service_state`), and the
- * manifest says which writer epochs there were and how far each came (engine/opening/standing). Always true: a file is
- * used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine); it is never
- * shipped from unless this node holds the branch's newest writer epoch. A manifest that is older than one this node has
- * seen is refused, and nothing is touched for it, unless an operator accepts it; then what is newer here is set aside
- * first. Must not know: queues, commits.
+ * manifest says which writer epochs there were and how far each came (engine/opening/file-standing). Always true: a
+ * file is used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine); it
+ * is never shipped from unless this node holds the branch's newest writer epoch. A manifest that is older than one this
+ * node has seen is refused, and nothing is touched for it, unless an operator accepts it; then what is newer here is
+ * set aside first. Must not know: queues, commits.
  */
 import { existsSync, statSync } from "node:fs";
 import { readState, type DatabaseState } from "../../model/schema.ts";
@@ -14,8 +14,8 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import { checkReserved } from "../../sqlite/soundness.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isNewer } from "../local/seen-manifests.ts";
-import { branchPath, createFile, finishReplacement, removeFile, proveIfOwed } from "../local/files.ts";
-import { lostManifest } from "../api/lost.ts";
+import { branchPath, createFile, finishReplacement, removeFile, proveIfOwed } from "../local/database-files.ts";
+import { lostManifest } from "../api/missing-objects.ts";
 import {
   checkpointWal,
   isBroken,
@@ -39,7 +39,7 @@ import {
   type ManifestReadingParts,
   type ReadManifest,
 } from "./served-manifest.ts";
-import { computeStanding } from "./standing.ts";
+import { computeStanding } from "./file-standing.ts";
 
 /** Newer manifests that an opening tries, when objects of the last one were collected meanwhile. */
 export const manifestsTriedMax = 3;

@@ -1,10 +1,11 @@
 /**
- * Typed memories: taking them in, giving one back, forgetting one.
+ * Typed memories as they come in: the rules of a batch, duplicates, and what supersedes what.
  *
- * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
- * one active memory of a type; what has expired is invisible from that instant on (model/memory/memory-presence),
- * whether or not a sweep has come by. Must not know: who embeds, policies beyond the numbers handed in, how a recall
- * ranks.
+ * Always true:
+ * - An ingest is recallable when it commits, and the same ingest again changes nothing.
+ * - A topic has at most one active memory of a type.
+ *
+ * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -12,16 +13,14 @@ import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { indexMemory } from "./keyword.ts";
-import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
+import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { presence } from "./memory-presence.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
-import type { Tx, View } from "../core/transaction.ts";
+import type { Tx } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
-
-export type { MemoryRecord } from "./memory-record.ts";
 
 export const summaryBytesMax = 8 * 1024;
 export const keywordsBytesMax = 8 * 1024;
@@ -237,48 +236,4 @@ function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory)
     memory.summary,
     content,
   ).lastInsertRowid;
-}
-
-/** The row of a memory that is there to be seen. */
-function findRow(view: View, id: string): number | undefined {
-  const present = presence(view, { superseded: true });
-  return view.connection.get<{ row: number }>(
-    `SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`,
-    id,
-    ...present.params,
-  )?.row;
-}
-
-/** The memory with what it superseded itself, oldest first, or undefined when there is none or it has expired. */
-export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
-  const row = findRow(view, input.id);
-  if (row === undefined) return undefined;
-  const present = presence(view, { superseded: true });
-  const superseded = view.connection.all<{ id: string }>(
-    `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
-    input.id,
-    ...present.params,
-  );
-  return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
-}
-
-/** Deletes a memory for good. What it superseded stays superseded. */
-export function deleteMemory(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
-  const row = findRow(tx, input.id);
-  if (row !== undefined) removeMemories(tx, [row]);
-  return { forgotten: row !== undefined };
-}
-
-/** Removes tasks that have expired, the earliest first, at most `rowsMax`. */
-export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { removed: number } {
-  const expired = tx.connection.all<{ row: number }>(
-    "SELECT row FROM __service_memory WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
-    tx.nowMs,
-    input.rowsMax,
-  );
-  removeMemories(
-    tx,
-    expired.map(({ row }) => row),
-  );
-  return { removed: expired.length };
 }

@@ -12,10 +12,10 @@ import { TimeUp, within } from "../../base/time-limit.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
 import type { LeaseSpan } from "../../engine/api/lease-state.ts";
 import type { Holder } from "../../store/port/leases.ts";
-import type { Held } from "./owned-databases.ts";
+import type { OwnedDatabases } from "./owned-databases.ts";
 import { Unreachable } from "./peers.ts";
 import { Rendezvous } from "./rendezvous.ts";
-import { Routes, type RoutesParts } from "./routes.ts";
+import { RouteCache, type RouteCacheParts } from "./route-cache.ts";
 
 /**
  * How long object storage is given to say whether a database was ever written; otherwise it is taken for one that
@@ -27,7 +27,7 @@ const shunMs = 2_000;
 const shunnedNodesMax = 1_000;
 
 /** What places are found with. */
-export interface PlacesParts extends RoutesParts {
+export interface DatabaseLocationsParts extends RouteCacheParts {
   /** Whether nobody ever wrote the database, as object storage has it. */
   readonly isUnwritten: (uuid: string) => Promise<boolean>;
 }
@@ -41,10 +41,10 @@ export interface Elsewhere extends Omit<Holder, "leaseEpoch"> {
 export type Place = { readonly here: true; readonly leaseEpoch: number } | ({ readonly here: false } & Elsewhere);
 
 /** The places of all databases, as one node sees them. */
-export class Places {
-  readonly #parts: PlacesParts;
-  readonly #held: Held;
-  readonly #routes: Routes;
+export class DatabaseLocations {
+  readonly #parts: DatabaseLocationsParts;
+  readonly #held: OwnedDatabases;
+  readonly #routes: RouteCache;
   readonly #searches = new Map<string, Promise<Place | undefined>>();
   /** Nodes that could not be reached or would not take a database, and until when others are preferred. */
   readonly #shunnedUntil = new LruMap<string, number>(shunnedNodesMax);
@@ -52,10 +52,10 @@ export class Places {
   #lease: LeaseSpan | undefined;
   #isLeaving = false;
 
-  constructor(parts: PlacesParts, held: Held) {
+  constructor(parts: DatabaseLocationsParts, held: OwnedDatabases) {
     this.#parts = parts;
     this.#held = held;
-    this.#routes = new Routes(parts);
+    this.#routes = new RouteCache(parts);
   }
 
   /** Whether this node's lease certainly holds now. */

@@ -13,7 +13,7 @@ import type { ReadInput, WriteInput, WriteOutput } from "../../model/commands.ts
 import type { Database } from "../database/database.ts";
 import type { ExpiryIndexWriter } from "./expiry-index-writer.ts";
 import { TurnedAway } from "../api/engine-port.ts";
-import { readHistory } from "../history/histories.ts";
+import { readHistory } from "../history/branch-history.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { Registry } from "../pool/registry.ts";
 import type { Retentions } from "../pool/retentions.ts";
@@ -26,7 +26,7 @@ const dueSweepTurnsMax = 1_000;
 /** Sweeps delete at most this many rows a turn, so that a sweep never holds a database's queue for long. */
 export const sweepRowsMax = 500;
 
-export interface SweeperOptions {
+export interface ExpiredRowSweeperOptions {
   readonly world: World;
   readonly registry: Registry;
   readonly retentions: Retentions;
@@ -48,12 +48,12 @@ interface Sweep {
   sweptBy?: string | undefined;
 }
 
-export class Sweeper {
-  readonly #options: SweeperOptions;
+export class ExpiredRowSweeper {
+  readonly #options: ExpiredRowSweeperOptions;
   readonly #sweeps = new WeakMap<Database, Sweep>();
   #stopped = false;
 
-  constructor(options: SweeperOptions) {
+  constructor(options: ExpiredRowSweeperOptions) {
     this.#options = options;
   }
 

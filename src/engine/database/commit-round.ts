@@ -15,7 +15,7 @@ import type { Transaction, Transactions } from "./transactions.ts";
 /** What became of a transaction that a process was to run. */
 export type ElsewhereEnd = { readonly transaction: Transaction } | { readonly error: unknown };
 
-export interface CommittingOptions extends Pick<DatabaseOptions, "slices" | "turn"> {
+export interface CommitRoundOptions extends Pick<DatabaseOptions, "slices" | "turn"> {
   readonly transactions: Transactions;
   readonly world: World;
   /** Those of the items that may begin now; the others are answered. */
@@ -28,12 +28,12 @@ export interface CommittingOptions extends Pick<DatabaseOptions, "slices" | "tur
   readonly ranElsewhere: (item: WriteItem, end: ElsewhereEnd) => void;
 }
 
-export class Committing {
-  readonly #options: CommittingOptions;
+export class CommitRound {
+  readonly #options: CommitRoundOptions;
   readonly #long: LongWrites;
   #runsElsewhere = false;
 
-  constructor(options: CommittingOptions) {
+  constructor(options: CommitRoundOptions) {
     this.#options = options;
     this.#long = new LongWrites(options.world);
   }

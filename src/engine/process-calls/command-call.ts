@@ -9,7 +9,7 @@ import { runRead, runWrite, type ReadKind, type WriteKind } from "../../model/co
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import { VectorChanges, type VectorChange } from "../../model/index/vector-changes.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
-import type { SqlGuard } from "../../sqlite/guard.ts";
+import type { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import type { DatabaseState } from "../../model/core/database-state.ts";
 
 /** What a transaction is run with, as plain data. */

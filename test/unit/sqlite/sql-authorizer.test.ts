@@ -1,7 +1,7 @@
 /** What a statement of a user may say: its tokens, its text, and what the authorizer lets it touch. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/guard.ts";
+import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/sql-authorizer.ts";
 import { listParameters, parseTokens } from "../../../src/sqlite/sql-tokens.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";
 import { refused } from "../../support/refused.ts";

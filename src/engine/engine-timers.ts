@@ -9,7 +9,7 @@ import type { EngineParts } from "./engine-parts.ts";
 const housekeepingMs = 1_000;
 
 /** The rounds of one engine thread. */
-export class Housekeeping {
+export class EngineTimers {
   readonly #world: World;
   readonly #parts: EngineParts;
   #cancel: Cancel = () => {};

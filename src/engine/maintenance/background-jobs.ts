@@ -27,7 +27,7 @@ const settleAgainMs = 1_000;
 /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
 export const collectAfterMs = 60_000;
 
-export interface ChoresOptions {
+export interface BackgroundJobsOptions {
   readonly world: World;
   readonly collector: GarbageCollector;
   readonly graceMs: number;
@@ -56,8 +56,8 @@ interface Due {
   readonly lastMs: number;
 }
 
-export class Chores {
-  readonly #options: ChoresOptions;
+export class BackgroundJobs {
+  readonly #options: BackgroundJobsOptions;
   readonly #due: Readonly<Record<Chore, Map<string, Due>>> = {
     settle: new Map(),
     collect: new Map(),
@@ -72,7 +72,7 @@ export class Chores {
   /** Rounds of collection that were done. */
   collections = 0;
 
-  constructor(options: ChoresOptions) {
+  constructor(options: BackgroundJobsOptions) {
     this.#options = options;
   }
 

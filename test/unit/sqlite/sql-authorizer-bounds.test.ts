@@ -4,13 +4,13 @@ import { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { interrupt } from "../../../src/sqlite/guard.ts";
+import { interrupt } from "../../../src/sqlite/sql-authorizer.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";
 import { refused } from "../../support/refused.ts";
 
 /** A thread that interrupts; it gets (handle, ticket) pairs, or two shared numbers to follow. */
 async function startInterrupter(body: string, workerData: unknown): Promise<Worker> {
-  const guardUrl = new URL("../../../src/sqlite/guard.ts", import.meta.url).href;
+  const guardUrl = new URL("../../../src/sqlite/sql-authorizer.ts", import.meta.url).href;
   const worker = new Worker(
     `const { parentPort, workerData } = require("node:worker_threads"); ` +
       `import(${JSON.stringify(guardUrl)}).then(({ interrupt }) => { ${body} });`,

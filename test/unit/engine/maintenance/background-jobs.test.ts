@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { Alarms } from "../../../../src/engine/api/alarms.ts";
-import { Chores, purgeAgainMsMax } from "../../../../src/engine/maintenance/chores.ts";
+import { BackgroundJobs, purgeAgainMsMax } from "../../../../src/engine/maintenance/background-jobs.ts";
 import { GarbageCollector, lateGraces } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { databasePrefix, purgeKey } from "../../../../src/format/keys/object-keys.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
@@ -11,7 +11,7 @@ import { VirtualTime } from "../../../support/timed-engine.ts";
 
 interface Keeping {
   readonly time: VirtualTime;
-  readonly chores: Chores;
+  readonly chores: BackgroundJobs;
   readonly records: CopyRecords;
   readonly notices: string[];
   /** Lets so much time go by, with the chores begun that are due. */
@@ -35,7 +35,7 @@ function keeping(most?: number): Keeping {
     notice: () => {},
   });
   const alarms = new Alarms(() => {});
-  const chores = new Chores({
+  const chores = new BackgroundJobs({
     alarms,
     world,
     collector,

@@ -18,7 +18,7 @@ import type { Holder, Leases } from "../../store/port/leases.ts";
  */
 export const routeFreshMs = 5_000;
 
-export interface RoutesParts {
+export interface RouteCacheParts {
   readonly leases: Leases;
   readonly world: World;
   readonly log: Log;
@@ -30,11 +30,11 @@ interface Route {
   lookedAtMs: number;
 }
 
-export class Routes {
-  readonly #parts: RoutesParts;
+export class RouteCache {
+  readonly #parts: RouteCacheParts;
   readonly #routes = new LruMap<string, Route>(limits.routesMax);
 
-  constructor(parts: RoutesParts) {
+  constructor(parts: RouteCacheParts) {
     this.#parts = parts;
   }
 

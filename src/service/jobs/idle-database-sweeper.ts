@@ -36,7 +36,7 @@ const dueEntriesMax = 10_000;
 /** Databases that a node sweeps at once. */
 const dueSweepsAtOnceMax = 4;
 
-export interface DueSweepsParts {
+export interface IdleDatabaseSweeperParts {
   readonly world: World;
   readonly log: Log;
   readonly store: ObjectStore;
@@ -52,14 +52,14 @@ type Left = "more" | "some" | "none";
 
 const hourMs = 3_600_000;
 
-export class DueSweeps {
-  readonly #parts: DueSweepsParts;
+export class IdleDatabaseSweeper {
+  readonly #parts: IdleDatabaseSweeperParts;
   /** Where the next look goes on, when one has passed as many entries as it may. */
   #after: string | undefined;
   #left: Left = "some";
   readonly #rounds: Rounds;
 
-  constructor(parts: DueSweepsParts) {
+  constructor(parts: IdleDatabaseSweeperParts) {
     this.#parts = parts;
     const told = (error: unknown): void =>
       parts.log.warn("what is due in databases could not be looked for; tried again", { code: getErrorCode(error) });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { silentLog } from "../../../../src/base/log.ts";
 import type { Retention } from "../../../../src/engine/api/protocol.ts";
-import { DueSweeps, dueLookMs } from "../../../../src/service/jobs/expiry-sweeper.ts";
+import { IdleDatabaseSweeper, dueLookMs } from "../../../../src/service/jobs/idle-database-sweeper.ts";
 import { shardsWhile } from "../../../support/all-shards.ts";
 import { LeasedNode, sharedTime } from "../../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
@@ -12,7 +12,7 @@ const day = 24 * hourMs;
 const idle = { idleCloseMs: 30_000, gcGraceMs: 0 };
 
 interface Sweeping {
-  readonly sweeps: DueSweeps;
+  readonly sweeps: IdleDatabaseSweeper;
   retention: Retention | undefined;
   readonly asked: (string | undefined)[];
   owns: boolean;
@@ -22,7 +22,7 @@ interface Sweeping {
 function buildSweeps(node: TimedEngine): Sweeping {
   const { world, time, client: engine } = node;
   const made: Sweeping = {
-    sweeps: new DueSweeps({
+    sweeps: new IdleDatabaseSweeper({
       world,
       log: silentLog,
       store: time.store,

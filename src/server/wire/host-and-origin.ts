@@ -15,7 +15,7 @@ import { callHeaderNames } from "../../service/call/call.ts";
 import { readHost, send } from "./call-headers.ts";
 import type { WireRequest, WireResponse } from "./listener.ts";
 
-export interface GateOptions {
+export interface HostAndOriginOptions {
   /** Whether calls need a credential. */
   readonly hasAuthentication: boolean;
   /** `{db}.{databaseHostSuffix}` and the suffix itself are names of this node. */
@@ -59,14 +59,14 @@ const corsExposed =
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;
 
-export class Gate {
-  readonly #options: GateOptions;
+export class HostAndOriginCheck {
+  readonly #options: HostAndOriginOptions;
   readonly #hostNames: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
   /** The last host that was found to be one of ours: almost all requests have the same. */
   #knownHost: string | undefined;
 
-  constructor(options: GateOptions) {
+  constructor(options: HostAndOriginOptions) {
     this.#options = options;
     const { databaseHostSuffix, hostNames, allowedOrigins } = options;
     this.#hostNames = new Set(["localhost", databaseHostSuffix, ...hostNames].map((name) => name.toLowerCase()));

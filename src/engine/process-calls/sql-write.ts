@@ -11,7 +11,7 @@ import { writeState } from "../../model/core/database-state.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../../model/sql/sql.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { runAlone } from "../../sqlite/group.ts";
-import { SqlGuard, tooMuchWritten } from "../../sqlite/guard.ts";
+import { SqlGuard, tooMuchWritten } from "../../sqlite/sql-authorizer.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { runCommandWrite, type CommandWriteCall, type CommandRan, type TransactionCall } from "./command-call.ts";
 

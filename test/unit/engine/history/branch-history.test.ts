@@ -1,7 +1,7 @@
 /** Histories at their bounds: what gives way, what stays, who is refused. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import { refuseCheckpoint, withTimeline, historyRefsMax } from "../../../../src/engine/history/histories.ts";
+import { refuseCheckpoint, withTimeline, historyRefsMax } from "../../../../src/engine/history/branch-history.ts";
 import { findRestorePlan, withLost } from "../../../../src/engine/history/timelines.ts";
 import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History, historyBytesMax } from "../../../../src/format/history/history.ts";

@@ -16,7 +16,7 @@ import { type BodyRoom, type HeldBody, inflate, readBody } from "../wire/body.ts
 import { decodeBinary, decodeJson, type JsonForm } from "../wire/body-decoder.ts";
 import { compileBody, isRequired } from "../wire/json-decoder.ts";
 import type { WireRequest } from "../wire/listener.ts";
-import { connectForms, type RpcForm } from "./rpc-form.ts";
+import { connectForms, type RpcForm } from "./rpc-protocols.ts";
 
 type Properties = Message & Record<string, unknown>;
 
