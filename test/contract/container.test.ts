@@ -74,35 +74,32 @@ test("every variable that the image and the cluster set is one of a node", () =>
   expect(named.filter((name) => !known.has(name))).toEqual([]);
 });
 
-test(
-  "each node of the cluster has a configuration that starts: coordinated, with credentials, under a name " +
-    "and address of its own",
-  () => {
-    const configs = nodes.map((node) => {
-      const reading = readConfig(readVariables(node), { pid: 1, cores: 2 });
-      if (!("config" in reading)) throw new Error(reading.problems.join("; "));
-      expect(reading.warnings).toEqual([]);
-      expect(startRefusals(reading.config)).toEqual([]);
-      return reading.config;
+test("each node of the cluster has a configuration of its own that starts, with credentials", () => {
+  // Coordinated, under a name and address of its own.
+  const configs = nodes.map((node) => {
+    const reading = readConfig(readVariables(node), { pid: 1, cores: 2 });
+    if (!("config" in reading)) throw new Error(reading.problems.join("; "));
+    expect(reading.warnings).toEqual([]);
+    expect(startRefusals(reading.config)).toEqual([]);
+    return reading.config;
+  });
+  for (const config of configs) {
+    expect(config).toMatchObject({
+      auth: "on",
+      coordination: ["http://etcd:2379"],
+      dataDirectory: "/data",
+      listen: { host: "0.0.0.0", port: 8080 },
     });
-    for (const config of configs) {
-      expect(config).toMatchObject({
-        auth: "on",
-        coordination: ["http://etcd:2379"],
-        dataDirectory: "/data",
-        listen: { host: "0.0.0.0", port: 8080 },
-      });
-      expect(config.objectStore).toMatchObject({
-        kind: "s3",
-        bucket: "palimpsest",
-        endpoint: "http://s3:7070",
-        plainHttp: true,
-      });
-    }
-    expect(configs.map(({ advertise }) => advertise)).toEqual(nodes.map((node) => `http://${node}:8080`));
-    expect(configs.map(({ nodeId }) => nodeId)).toEqual(nodes);
-  },
-);
+    expect(config.objectStore).toMatchObject({
+      kind: "s3",
+      bucket: "palimpsest",
+      endpoint: "http://s3:7070",
+      plainHttp: true,
+    });
+  }
+  expect(configs.map(({ advertise }) => advertise)).toEqual(nodes.map((node) => `http://${node}:8080`));
+  expect(configs.map(({ nodeId }) => nodeId)).toEqual(nodes);
+});
 
 test("each node has a volume and a port of its own, reached from this machine only", () => {
   const services = nodes.map((node) => block(compose, new RegExp(`^  ${node}:$`)));

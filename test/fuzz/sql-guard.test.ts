@@ -34,27 +34,24 @@ function tried(act: () => unknown): { readonly code: string; readonly answer: st
 }
 
 describe("hostile statements", () => {
-  test(
-    "core-12 hardening-07 F25: each is refused on both kinds of connection, and nothing of the service's " + "moves",
-    () => {
-      const database = new SqlDatabase();
-      database.write(ownSchema);
-      const before = database.untouchables();
-      const passed: string[] = [];
-      for (const text of hostile) {
-        const written = tried(() => database.write([text]));
-        const read = tried(() => database.read([text]));
-        for (const { code, answer } of [written, read]) {
-          expect(answer, text).not.toContain(secret);
-          expect(["invalid_request", "done"], text).toContain(code);
-        }
-        if (written.code === "done" || (read.code === "done" && !read.answer.includes('"writes"'))) passed.push(text);
-        expect(database.untouchables(), text).toBe(before);
+  test("core-12 hardening-07 F25: each is refused on both connections and moves nothing of the service", () => {
+    const database = new SqlDatabase();
+    database.write(ownSchema);
+    const before = database.untouchables();
+    const passed: string[] = [];
+    for (const text of hostile) {
+      const written = tried(() => database.write([text]));
+      const read = tried(() => database.read([text]));
+      for (const { code, answer } of [written, read]) {
+        expect(answer, text).not.toContain(secret);
+        expect(["invalid_request", "done"], text).toContain(code);
       }
-      expect(passed).toEqual([]);
-      expect(database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
-    },
-  );
+      if (written.code === "done" || (read.code === "done" && !read.answer.includes('"writes"'))) passed.push(text);
+      expect(database.untouchables(), text).toBe(before);
+    }
+    expect(passed).toEqual([]);
+    expect(database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
+  });
 
   test("hardening-03: what a text says is judged without a database", () => {
     const late = hostile.filter((text) => tried(() => checkUserSql(text)).code === "done");

@@ -55,7 +55,7 @@ test.each([
 );
 
 test(
-  "events of version 2 are read and written as they were; the version of an event is the least that can " + "hold it",
+  "events of version 2 stay as they were; an event has the least version that can hold it",
   () => {
     expect(decodeAuditObject(golden("audit", 2))).toEqual(sampleLaterAuditEvents);
     expect(encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent))).toEqual(golden("audit", 2));
@@ -87,7 +87,7 @@ test.each([
 );
 
 test(
-  "a receipt of version 1 cannot be made to say that a node never came back, nor one of version 2 that " + "none did",
+  "only a receipt of version 2 says that a node never came back, and it always does",
   () => {
     const plain = JSON.parse(Buffer.from(golden("receipt")).toString()) as {
       readonly payload: { readonly evidence: object };

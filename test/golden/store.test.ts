@@ -39,8 +39,9 @@ async function collectAnswers(service: Service): Promise<unknown[]> {
 }
 
 test(
-  "every read of the store of format 1 is answered as by the build that left it, what only its disk had " + "included",
+  "every read of the store of format 1 is answered as by the build that left it",
   async () => {
+    // What only its disk had is included.
     const { start } = await golden();
     expect(await collectAnswers(await start())).toEqual(goldenAnswers());
   },
@@ -58,7 +59,7 @@ test("what lies in its object storage alone is all of it, once this build has sh
 });
 
 test(
-  "this build writes on: over branches, back to a checkpoint of then, and over a receipt that still " + "verifies",
+  "this build writes on: over branches, back to an old checkpoint, over a receipt that verifies",
   async () => {
     const { start } = await golden();
     const service = await start();

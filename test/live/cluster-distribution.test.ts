@@ -134,19 +134,16 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       }
     });
 
-    test(
-      "dist-02: a write sent to another node is forwarded, its transaction id relayed, and ownership " + "stays",
-      async () => {
-        const { db, uuid } = await ownedBy(a, wireName);
-        const before = await cluster.readWriter(uuid);
-        expect(expectOk(await insert(of(b), db, "from b")).txid).toBe(2);
-        expect(expectOk(await insert(of(c), db, "from c")).txid).toBe(3);
-        expect(await rowsAt(of(a), db)).toEqual(["from b", "from c"]);
-        expect(await cluster.readWriter(uuid)).toEqual(before);
-        const refused = await insert(of(b), db, "from b");
-        expect(refused, "the owner's refusal is relayed").toMatchObject({ code: "invalid_request", txid: 3 });
-      },
-    );
+    test("dist-02: a write sent to another node is forwarded, its txid relayed, and ownership stays", async () => {
+      const { db, uuid } = await ownedBy(a, wireName);
+      const before = await cluster.readWriter(uuid);
+      expect(expectOk(await insert(of(b), db, "from b")).txid).toBe(2);
+      expect(expectOk(await insert(of(c), db, "from c")).txid).toBe(3);
+      expect(await rowsAt(of(a), db)).toEqual(["from b", "from c"]);
+      expect(await cluster.readWriter(uuid)).toEqual(before);
+      const refused = await insert(of(b), db, "from b");
+      expect(refused, "the owner's refusal is relayed").toMatchObject({ code: "invalid_request", txid: 3 });
+    });
 
     test("dist-05: an ingest on another node is forwarded and supersedes there", async () => {
       const profile = freshName();
@@ -167,39 +164,32 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         ]);
     });
 
-    test(
-      "dist-06: a replica wakes for a read and says which state it shows; a read with Min-Txid is never " + "older",
-      async () => {
-        const { db } = await ownedBy(a, wireName, durable);
-        const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
-        // Without a way to the writer, this is the other node's own doing.
-        a.links.peers.cut();
-        expect(await valueAt(of(c), db, "k")).toEqual({ value: "old", txid });
-        const newer = expectOk(await put(of(a), db, "k", "new", durable));
-        const asked = await valueAt(of(c), db, "k", atLeast(newer.txid));
-        expect(asked.value).toBe("new");
-        expect(asked.txid).toBeGreaterThanOrEqual(newer.txid!);
-        expect((await valueAt(of(c), db, "k")).txid, "and never goes back").toBeGreaterThanOrEqual(newer.txid!);
-      },
-    );
+    test("dist-06: a replica wakes for a read and names its state; a Min-Txid read is never older", async () => {
+      const { db } = await ownedBy(a, wireName, durable);
+      const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
+      // Without a way to the writer, this is the other node's own doing.
+      a.links.peers.cut();
+      expect(await valueAt(of(c), db, "k")).toEqual({ value: "old", txid });
+      const newer = expectOk(await put(of(a), db, "k", "new", durable));
+      const asked = await valueAt(of(c), db, "k", atLeast(newer.txid));
+      expect(asked.value).toBe("new");
+      expect(asked.txid).toBeGreaterThanOrEqual(newer.txid!);
+      expect((await valueAt(of(c), db, "k")).txid, "and never goes back").toBeGreaterThanOrEqual(newer.txid!);
+    });
 
-    test(
-      "dist-06: what a replica may be behind: a plain read shows the state that it names, and no primary read " +
-        "does",
-      async () => {
-        const { db } = await ownedBy(a, wireName, durable);
-        const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
-        expect((await valueAt(of(b), db, "k")).value).toBe("old");
-        b.links.store.silence();
-        const newer = expectOk(await put(of(a), db, "k", "new", durable));
-        expect(await valueAt(of(b), db, "k")).toEqual({ value: "old", txid });
-        const inQuery = expectOk(
-          await of(b).call("DataService.GetValue", { db, ns: "n", key: "k", consistency: "primary" }),
-        );
-        expect(inQuery.body.toString()).toBe("new");
-        expect(await valueAt(of(b), db, "k", primary)).toEqual({ value: "new", txid: newer.txid });
-      },
-    );
+    test("dist-06: a plain read may be behind, as its state says; a primary read never is", async () => {
+      const { db } = await ownedBy(a, wireName, durable);
+      const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
+      expect((await valueAt(of(b), db, "k")).value).toBe("old");
+      b.links.store.silence();
+      const newer = expectOk(await put(of(a), db, "k", "new", durable));
+      expect(await valueAt(of(b), db, "k")).toEqual({ value: "old", txid });
+      const inQuery = expectOk(
+        await of(b).call("DataService.GetValue", { db, ns: "n", key: "k", consistency: "primary" }),
+      );
+      expect(inQuery.body.toString()).toBe("new");
+      expect(await valueAt(of(b), db, "k", primary)).toEqual({ value: "new", txid: newer.txid });
+    });
 
     test("dist-11: what a call says reaches who answers it: durability, Min-Txid, consistency, branch", async () => {
       const { db } = await ownedBy(a, wireName, durable);
@@ -243,146 +233,122 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       }
     });
 
-    test(
-      "dist-08, dist-10: a profile made at all nodes at once is one; deleted and made again it is another, " +
-        "everywhere",
-      async () => {
-        const profile = freshName();
-        const all = (summary: string): Promise<Reply[]> =>
-          Promise.all(
-            [a, b, c].map((node) =>
-              ingest(of(node), "dist", profile, { type: "event", summary: `${summary} of ${node.name}` }),
-            ),
-          );
-        const made = await all("memory");
-        const txid = Math.max(...made.map((reply) => expectOk(reply).txid!));
-        const uuids = new Set(await Promise.all([a, b, c].map((node) => readUuid(of(node), `dist--${profile}`))));
-        expect(uuids.size).toBe(1);
-        for (const node of [a, b, c])
-          expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(txid))).toEqual([
-            "memory of a",
-            "memory of b",
-            "memory of c",
-          ]);
-
-        expectOk(await of(a).call("ControlService.DeleteDatabase", { db: `dist--${profile}` }));
-        const again = expectOk(
-          await ingest(of(b), "dist", profile, { type: "event", summary: "memory after the deletion" }),
+    test("dist-08, dist-10: a profile made at all nodes at once is one; made again it is another", async () => {
+      const profile = freshName();
+      const all = (summary: string): Promise<Reply[]> =>
+        Promise.all(
+          [a, b, c].map((node) =>
+            ingest(of(node), "dist", profile, { type: "event", summary: `${summary} of ${node.name}` }),
+          ),
         );
-        const uuid = await readUuid(of(b), `dist--${profile}`);
-        expect(uuids.has(uuid)).toBe(false);
-        for (const node of [a, b, c]) {
-          await eventually(15_000, async () => {
-            expect(await readUuid(of(node), `dist--${profile}`)).toBe(uuid);
-            expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(again.txid))).toEqual([
-              "memory after the deletion",
-            ]);
-          });
-        }
-      },
-    );
+      const made = await all("memory");
+      const txid = Math.max(...made.map((reply) => expectOk(reply).txid!));
+      const uuids = new Set(await Promise.all([a, b, c].map((node) => readUuid(of(node), `dist--${profile}`))));
+      expect(uuids.size).toBe(1);
+      for (const node of [a, b, c])
+        expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(txid))).toEqual([
+          "memory of a",
+          "memory of b",
+          "memory of c",
+        ]);
+
+      expectOk(await of(a).call("ControlService.DeleteDatabase", { db: `dist--${profile}` }));
+      const again = expectOk(
+        await ingest(of(b), "dist", profile, { type: "event", summary: "memory after the deletion" }),
+      );
+      const uuid = await readUuid(of(b), `dist--${profile}`);
+      expect(uuids.has(uuid)).toBe(false);
+      for (const node of [a, b, c]) {
+        await eventually(15_000, async () => {
+          expect(await readUuid(of(node), `dist--${profile}`)).toBe(uuid);
+          expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(again.txid))).toEqual([
+            "memory after the deletion",
+          ]);
+        });
+      }
+    });
   });
 
-  test(
-    "dist-03: a node that stops lets go: the next write takes the database elsewhere, with all that was " + "there",
-    async () => {
-      const { db, uuid } = await ownedBy(a);
-      expectOk(await insert(at(a), db, "by a"));
-      const first = (await cluster.readWriter(uuid))!.leaseEpoch;
-      await a.stop();
-      expect(await cluster.readWriter(uuid)).toBeUndefined();
-      expectOk(await insert(at(b), db, "by b or c"));
-      const second = (await cluster.readWriter(uuid))!;
-      expect(second.leaseEpoch).toBeGreaterThan(first);
-      expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
-      await a.start();
-      const { txid } = expectOk(await insert(at(a), db, "through a"));
-      expect(await cluster.readWriter(uuid), "ownership does not come back by itself").toEqual(second);
-      for (const node of [a, b, c])
-        expect(await rowsAt(at(node), db, atLeast(txid))).toEqual(["by a", "by b or c", "through a"]);
-    },
-  );
+  test("dist-03: a node that stops lets go: the next write takes the database elsewhere, complete", async () => {
+    const { db, uuid } = await ownedBy(a);
+    expectOk(await insert(at(a), db, "by a"));
+    const first = (await cluster.readWriter(uuid))!.leaseEpoch;
+    await a.stop();
+    expect(await cluster.readWriter(uuid)).toBeUndefined();
+    expectOk(await insert(at(b), db, "by b or c"));
+    const second = (await cluster.readWriter(uuid))!;
+    expect(second.leaseEpoch).toBeGreaterThan(first);
+    expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
+    await a.start();
+    const { txid } = expectOk(await insert(at(a), db, "through a"));
+    expect(await cluster.readWriter(uuid), "ownership does not come back by itself").toEqual(second);
+    for (const node of [a, b, c])
+      expect(await rowsAt(at(node), db, atLeast(txid))).toEqual(["by a", "by b or c", "through a"]);
+  });
 
-  test(
-    "dist-04, F52, F60: a node whose lease was taken away cannot ship what it had not shipped; the new " +
-      "owner's data stands",
-    async () => {
-      const { db, uuid } = await ownedBy(a, "rest", durable);
-      expectOk(await insert(at(a), db, "kept", durable));
-      a.links.store.silence();
-      const dirty = expectOk(await insert(at(a), db, "dirty"));
-      const before = (await cluster.readWriter(uuid))!;
-      await cluster.revoke(before.leaseId);
-      const taken = await eventually(15_000, async () =>
-        expectOk(await insert(at(b), db, "by the new owner", durable)),
+  test("dist-04, F52, F60: a node that lost its lease ships nothing more; the new owner's data stands", async () => {
+    const { db, uuid } = await ownedBy(a, "rest", durable);
+    expectOk(await insert(at(a), db, "kept", durable));
+    a.links.store.silence();
+    const dirty = expectOk(await insert(at(a), db, "dirty"));
+    const before = (await cluster.readWriter(uuid))!;
+    await cluster.revoke(before.leaseId);
+    const taken = await eventually(15_000, async () => expectOk(await insert(at(b), db, "by the new owner", durable)));
+    expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
+    expect((await cluster.readWriter(uuid))!.leaseEpoch).toBeGreaterThan(before.leaseEpoch);
+    expect(await cluster.findOwner(uuid)).not.toBe(a);
+    a.links.store.restore();
+    await pause(3_000);
+    for (const node of [a, b, c]) {
+      expect(await rowsAt(at(node), db, atLeast(taken.txid))).toEqual(["by the new owner", "kept"]);
+      const lost = await at(node).call(
+        "DataService.ExecuteSql",
+        { db, stmts: [{ q: "SELECT 1" }] },
+        atLeast(dirty.txid),
       );
-      expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
-      expect((await cluster.readWriter(uuid))!.leaseEpoch).toBeGreaterThan(before.leaseEpoch);
-      expect(await cluster.findOwner(uuid)).not.toBe(a);
-      a.links.store.restore();
-      await pause(3_000);
-      for (const node of [a, b, c]) {
-        expect(await rowsAt(at(node), db, atLeast(taken.txid))).toEqual(["by the new owner", "kept"]);
-        const lost = await at(node).call(
-          "DataService.ExecuteSql",
-          { db, stmts: [{ q: "SELECT 1" }] },
-          atLeast(dirty.txid),
-        );
-        expect(lost, "what is lost is said to be lost").toMatchObject({ code: "conflict" });
-      }
-      const later = expectOk(await insert(at(a), db, "through the old owner"));
-      expect(await rowsAt(at(c), db, atLeast(later.txid))).toEqual([
-        "by the new owner",
-        "kept",
-        "through the old owner",
-      ]);
-    },
-  );
+      expect(lost, "what is lost is said to be lost").toMatchObject({ code: "conflict" });
+    }
+    const later = expectOk(await insert(at(a), db, "through the old owner"));
+    expect(await rowsAt(at(c), db, atLeast(later.txid))).toEqual(["by the new owner", "kept", "through the old owner"]);
+  });
 
-  test(
-    "dist-11: a node that was overtaken acknowledges nothing more as durable; what was durable before is " + "there",
-    async () => {
-      const { db, uuid } = await ownedBy(a, "rest", durable);
-      expectOk(await insert(at(a), db, "durable", durable));
-      a.links.store.silence();
-      a.links.coordination.cut();
-      const late = insert(at(a), db, "late", durable);
-      await cluster.revoke((await cluster.readWriter(uuid))!.leaseId);
-      const { txid } = await eventually(15_000, async () =>
-        expectOk(await insert(at(b), db, "by the new owner", durable)),
-      );
-      a.links.store.restore();
-      expect((await late).code).not.toBe("ok");
-      expect(await rowsAt(at(c), db, atLeast(txid))).toEqual(["by the new owner", "durable"]);
-      const after = await insert(at(a), db, "without a lease");
-      expect(after.code, "nor anything else, without a way to know who does").not.toBe("ok");
-      expect(await rowsAt(at(c), db, primary)).toEqual(["by the new owner", "durable"]);
-    },
-  );
+  test("dist-11: an overtaken node acknowledges nothing more as durable; what was durable is there", async () => {
+    const { db, uuid } = await ownedBy(a, "rest", durable);
+    expectOk(await insert(at(a), db, "durable", durable));
+    a.links.store.silence();
+    a.links.coordination.cut();
+    const late = insert(at(a), db, "late", durable);
+    await cluster.revoke((await cluster.readWriter(uuid))!.leaseId);
+    const { txid } = await eventually(15_000, async () =>
+      expectOk(await insert(at(b), db, "by the new owner", durable)),
+    );
+    a.links.store.restore();
+    expect((await late).code).not.toBe("ok");
+    expect(await rowsAt(at(c), db, atLeast(txid))).toEqual(["by the new owner", "durable"]);
+    const after = await insert(at(a), db, "without a lease");
+    expect(after.code, "nor anything else, without a way to know who does").not.toBe("ok");
+    expect(await rowsAt(at(c), db, primary)).toEqual(["by the new owner", "durable"]);
+  });
 
-  test(
-    "replica-01: once a replica has read, plain reads see what is shipped within 3 s, key by key, in a " + "sound file",
-    async () => {
-      const { db } = await ownedBy(a, "rest", durable);
-      for (const node of [b, c]) await rowsAt(at(node), db);
-      for (let round = 0; round < 5; round++) {
-        const keys = [0, 1, 2].map((key) => `${round}-${key}`);
-        for (const key of keys) expectOk(await put(at(a), db, key, `value of ${key}`));
-        for (const node of [b, c]) {
-          for (const key of keys)
-            await eventually(3_000, async () =>
-              expect((await valueAt(at(node), db, key)).value).toBe(`value of ${key}`),
-            );
-        }
-      }
+  test("replica-01: once a replica has read, plain reads see what is shipped within 3 s, key by key", async () => {
+    // Its file is sound, too.
+    const { db } = await ownedBy(a, "rest", durable);
+    for (const node of [b, c]) await rowsAt(at(node), db);
+    for (let round = 0; round < 5; round++) {
+      const keys = [0, 1, 2].map((key) => `${round}-${key}`);
+      for (const key of keys) expectOk(await put(at(a), db, key, `value of ${key}`));
       for (const node of [b, c]) {
-        const { body } = expectOk(
-          await at(node).call("DataService.ExecuteSql", { db, stmts: [{ q: "PRAGMA integrity_check" }] }),
-        );
-        expect(body.results[0].rows).toEqual([["ok"]]);
+        for (const key of keys)
+          await eventually(3_000, async () => expect((await valueAt(at(node), db, key)).value).toBe(`value of ${key}`));
       }
-    },
-  );
+    }
+    for (const node of [b, c]) {
+      const { body } = expectOk(
+        await at(node).call("DataService.ExecuteSql", { db, stmts: [{ q: "PRAGMA integrity_check" }] }),
+      );
+      expect(body.results[0].rows).toEqual([["ok"]]);
+    }
+  });
 
   test(
     "replica-02: writes across packs and new base images reach a replica without a download of everything",

@@ -67,25 +67,22 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     return { open: () => open({ prefix }) };
   });
 
-  test(
-    "a lease is told to hold from before its renewal was sent, less the margin, and further on with each " + "renewal",
-    async () => {
-      const world = realWorld();
-      const before = { monotonicMs: world.monotonicMs(), wallMs: world.nowMs() };
-      const { told } = await joined(open({ ttlSecs: 5, renewMs: 100, marginMs: 1_000 }));
-      const [first] = told;
-      expect(first).toMatchObject({ monotonicMs: expect.any(Number) });
-      const { monotonicMs, wallMs } = first as { monotonicMs: number; wallMs: number };
-      expect(monotonicMs).toBeGreaterThanOrEqual(before.monotonicMs + 4_000);
-      expect(monotonicMs).toBeLessThanOrEqual(world.monotonicMs() + 4_000);
-      expect(wallMs).toBeGreaterThanOrEqual(before.wallMs + 4_000);
-      expect(wallMs).toBeLessThanOrEqual(world.nowMs() + 4_000);
-      await vi.waitFor(() => expect(told.length).toBeGreaterThan(5), waiting);
-      const spans = told.map((span) => (span as { monotonicMs: number }).monotonicMs);
-      expect(spans).toEqual(spans.toSorted((x, y) => x - y));
-      expect(new Set(spans).size).toBe(spans.length);
-    },
-  );
+  test("a lease is told to hold from before its renewal was sent, less the margin, each time anew", async () => {
+    const world = realWorld();
+    const before = { monotonicMs: world.monotonicMs(), wallMs: world.nowMs() };
+    const { told } = await joined(open({ ttlSecs: 5, renewMs: 100, marginMs: 1_000 }));
+    const [first] = told;
+    expect(first).toMatchObject({ monotonicMs: expect.any(Number) });
+    const { monotonicMs, wallMs } = first as { monotonicMs: number; wallMs: number };
+    expect(monotonicMs).toBeGreaterThanOrEqual(before.monotonicMs + 4_000);
+    expect(monotonicMs).toBeLessThanOrEqual(world.monotonicMs() + 4_000);
+    expect(wallMs).toBeGreaterThanOrEqual(before.wallMs + 4_000);
+    expect(wallMs).toBeLessThanOrEqual(world.nowMs() + 4_000);
+    await vi.waitFor(() => expect(told.length).toBeGreaterThan(5), waiting);
+    const spans = told.map((span) => (span as { monotonicMs: number }).monotonicMs);
+    expect(spans).toEqual(spans.toSorted((x, y) => x - y));
+    expect(new Set(spans).size).toBe(spans.length);
+  });
 
   test("a lease that is renewed outlives its time", async () => {
     const { a, b } = await pair();
@@ -95,32 +92,29 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(a.told).not.toContain("lost");
   });
 
-  test(
-    "F57: while a proof of progress hangs no second one is begun, the lease lapses, and the databases go to " +
-      "another node; afterwards there is a new lease",
-    async () => {
-      let proofs = 0;
-      let hang: Promise<void> | undefined;
-      const { a, b } = await pair({ progress: async () => void (proofs++, await hang) });
-      await a.leases.acquire("db");
-      const { promise, resolve } = Promise.withResolvers<void>();
-      hang = promise;
-      await vi.waitFor(
-        async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 }),
-        waiting,
-      );
-      const begun = proofs;
-      // Longer than a proof is waited for.
-      await new Promise((pass) => setTimeout(pass, 3_000));
-      expect(proofs).toBe(begun);
-      expect(a.told).not.toContain("lost");
-      hang = undefined;
-      resolve();
-      await leasedAnew(a);
-      await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
-      expect(await a.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: b.node.id } });
-    },
-  );
+  test("F57: while a proof of progress hangs the lease lapses, and another node gets the databases", async () => {
+    // No second proof is begun meanwhile; afterwards there is a new lease.
+    let proofs = 0;
+    let hang: Promise<void> | undefined;
+    const { a, b } = await pair({ progress: async () => void (proofs++, await hang) });
+    await a.leases.acquire("db");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    hang = promise;
+    await vi.waitFor(
+      async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 }),
+      waiting,
+    );
+    const begun = proofs;
+    // Longer than a proof is waited for.
+    await new Promise((pass) => setTimeout(pass, 3_000));
+    expect(proofs).toBe(begun);
+    expect(a.told).not.toContain("lost");
+    hang = undefined;
+    resolve();
+    await leasedAnew(a);
+    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+    expect(await a.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: b.node.id } });
+  });
 
   test("F57: a proof of progress that fails is no progress", async () => {
     const { a, b } = await pair();
@@ -131,18 +125,15 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(a.told).not.toEqual([]);
   });
 
-  test(
-    "F52: a lease that etcd ends by mistake is told to be lost, and all is taken anew without a " + "restart",
-    async () => {
-      const { a, b, prefix } = await pair();
-      await a.leases.acquire("db");
-      for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
-      await leasedAnew(a, b);
-      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
-      await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
-    },
-  );
+  test("F52: a lease that etcd ends by mistake is lost, told so, and taken anew without a restart", async () => {
+    const { a, b, prefix } = await pair();
+    await a.leases.acquire("db");
+    for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
+    await leasedAnew(a, b);
+    expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
+    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+  });
 
   test("F52: who meets the loss when he takes a database hears of it at once, and has nothing", async () => {
     const prefix = newPrefix();
@@ -154,35 +145,32 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
   });
 
-  test(
-    "F49: F50: while etcd is silent nothing is told and every call ends in time; once it answers, leases " +
-      "that lapsed are lost and taken anew",
-    async () => {
-      const { a, b } = await pair();
-      await a.leases.acquire("db");
-      etcd.freeze();
-      onTestFinished(() => etcd.awaken());
-      // What was on its way has come.
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      const told = [...a.told];
-      const startedMs = performance.now();
-      await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
-      await expect(b.leases.acquire("db2")).rejects.toMatchObject({ kind: "unknown_outcome" });
-      expect(performance.now() - startedMs).toBeLessThan(6_000);
-      await new Promise((resolve) => setTimeout(resolve, 3_000));
-      expect(a.told).toEqual(told);
-      etcd.awaken();
-      await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
-      await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
-      // What had no answer may have come late, and its lease may be over by now: no lease epoch is given twice.
-      const { holder } = await b.leases.holding("db2");
-      const acquired = await b.leases.acquire("db2");
-      expect(acquired).toMatchObject({ kind: "acquired" });
-      expect([1, 2]).toContain((acquired as { leaseEpoch: number }).leaseEpoch);
-      if (holder) expect(holder.leaseEpoch).toBe(1);
-      if (holder) expect(acquired).toMatchObject({ leaseEpoch: 2 });
-    },
-  );
+  test("F49: F50: while etcd is silent nothing is told and calls end; lapsed leases are taken anew", async () => {
+    // Every call ends in time; leases that lapsed are lost and taken anew once etcd answers.
+    const { a, b } = await pair();
+    await a.leases.acquire("db");
+    etcd.freeze();
+    onTestFinished(() => etcd.awaken());
+    // What was on its way has come.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const told = [...a.told];
+    const startedMs = performance.now();
+    await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
+    await expect(b.leases.acquire("db2")).rejects.toMatchObject({ kind: "unknown_outcome" });
+    expect(performance.now() - startedMs).toBeLessThan(6_000);
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(a.told).toEqual(told);
+    etcd.awaken();
+    await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
+    await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
+    // What had no answer may have come late, and its lease may be over by now: no lease epoch is given twice.
+    const { holder } = await b.leases.holding("db2");
+    const acquired = await b.leases.acquire("db2");
+    expect(acquired).toMatchObject({ kind: "acquired" });
+    expect([1, 2]).toContain((acquired as { leaseEpoch: number }).leaseEpoch);
+    if (holder) expect(holder.leaseEpoch).toBe(1);
+    if (holder) expect(acquired).toMatchObject({ leaseEpoch: 2 });
+  });
 
   test("an etcd that ends and comes back with its data is asked again, over a new connection", async () => {
     const { a, b } = await pair({ ttlSecs: 10 });
@@ -251,39 +239,35 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "corrupt" });
   });
 
-  test(
-    "etcd keeps nothing of a database that nobody holds; what builds before kept is a floor, and goes when " +
-      "the database is next taken",
-    async () => {
-      const prefix = newPrefix();
-      const [a, b] = [await joined(open({ prefix })), await joined(open({ prefix }))];
-      const keys = async (): Promise<string[]> => {
-        const { kvs = [] } = await etcd.call("kv/range", {
-          key: base64(prefix),
-          range_end: base64(`${prefix.slice(0, -1)}0`),
-        });
-        return (kvs as { key: string }[])
-          .map(({ key }) => Buffer.from(key, "base64").toString().slice(prefix.length))
-          .filter((key) => !key.startsWith("nodes/"));
-      };
-      await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("41") });
-      expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 42 });
-      // One count for all that begin alike: it only has to grow.
-      expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", leaseEpoch: 43 });
-      expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-new", "writer/abc-old"]);
-      await a.leases.release("abc-old", 42);
-      await a.leases.release("abc-new", 43);
-      expect(await keys()).toEqual(["announced", "terms/abc"]);
-      // A node of a build before takes the database as it does, and gives it back.
-      await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("1") });
-      expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 44 });
-      expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-old"]);
-    },
-  );
+  test("etcd keeps nothing of a database that nobody holds; what older builds kept is a floor", async () => {
+    // The floor goes when the database is next taken.
+    const prefix = newPrefix();
+    const [a, b] = [await joined(open({ prefix })), await joined(open({ prefix }))];
+    const keys = async (): Promise<string[]> => {
+      const { kvs = [] } = await etcd.call("kv/range", {
+        key: base64(prefix),
+        range_end: base64(`${prefix.slice(0, -1)}0`),
+      });
+      return (kvs as { key: string }[])
+        .map(({ key }) => Buffer.from(key, "base64").toString().slice(prefix.length))
+        .filter((key) => !key.startsWith("nodes/"));
+    };
+    await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("41") });
+    expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 42 });
+    // One count for all that begin alike: it only has to grow.
+    expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", leaseEpoch: 43 });
+    expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-new", "writer/abc-old"]);
+    await a.leases.release("abc-old", 42);
+    await a.leases.release("abc-new", 43);
+    expect(await keys()).toEqual(["announced", "terms/abc"]);
+    // A node of a build before takes the database as it does, and gives it back.
+    await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("1") });
+    expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 44 });
+    expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-old"]);
+  });
 
   test(
-    "nodes() pages through any number, asks for the list only when something has changed, and sees what an " +
-      "older build announces",
+    "nodes() pages through any number, asks only after changes, and sees what older builds announce",
     { timeout: 120_000 },
     async () => {
       const prefix = newPrefix();
@@ -357,23 +341,20 @@ describe.skipIf(!hasEtcd)(`a real etcd that asks for credentials${etcdNeed}`, { 
     await etcd.end();
   });
 
-  test(
-    "is given those of the endpoint, from before it asks for them until after it has forgotten its " + "tokens",
-    async () => {
-      const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
-      await etcd.call("auth/enable", {});
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
-      await etcd.stop();
-      await etcd.start();
-      await vi.waitFor(
-        async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 3 }),
-        waiting,
-      );
-      const before = a.told.length;
-      await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 2), waiting);
-    },
-  );
+  test("is given those of the endpoint, from before it asks for them until it has forgotten its tokens", async () => {
+    const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
+    await etcd.call("auth/enable", {});
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
+    await etcd.stop();
+    await etcd.start();
+    await vi.waitFor(
+      async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 3 }),
+      waiting,
+    );
+    const before = a.told.length;
+    await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 2), waiting);
+  });
 
   test("refuses others: a wrong configuration, which says nothing of the password", async () => {
     for (const endpoint of [etcd.endpoint, endpointAs("palimpsest:wrong-secret"), endpointAs("nobody:wrong-secret")]) {

@@ -85,36 +85,33 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
     await server.end();
   });
 
-  test(
-    "what was replaced and deleted goes, marks of deletions too; current objects and other prefixes stay " +
-      "byte for byte",
-    async () => {
-      const { bucket, store } = await open("Enabled");
-      await write(store, "db/u/head", "secret 1", "secret 2", "clean");
-      await write(store, "db/u/seg/1", "secret 3");
-      await store.delete("db/u/seg/1");
-      await store.delete("db/u/seg/1");
-      await write(store, "db/u/seg/2", "secret 4");
-      await store.delete("db/u/seg/2");
-      // Not by the store: this server takes the mark of a deletion for an object that is in the way.
-      await client.send(new PutObjectCommand({ Bucket: bucket, Key: "objects/db/u/seg/2", Body: "anew" }));
-      await write(store, "db/v/head", "other 1", "other 2");
-      const current = await store.get("db/u/head");
+  test("what was replaced and deleted goes, with marks of deletions; current objects stay as they are", async () => {
+    // Objects of other prefixes stay too, byte for byte.
+    const { bucket, store } = await open("Enabled");
+    await write(store, "db/u/head", "secret 1", "secret 2", "clean");
+    await write(store, "db/u/seg/1", "secret 3");
+    await store.delete("db/u/seg/1");
+    await store.delete("db/u/seg/1");
+    await write(store, "db/u/seg/2", "secret 4");
+    await store.delete("db/u/seg/2");
+    // Not by the store: this server takes the mark of a deletion for an object that is in the way.
+    await client.send(new PutObjectCommand({ Bucket: bucket, Key: "objects/db/u/seg/2", Body: "anew" }));
+    await write(store, "db/v/head", "other 1", "other 2");
+    const current = await store.get("db/u/head");
 
-      const purged = await store.purgeVersions("db/u/");
-      expect(purged).toMatchObject({ versioned: true, uploadsAborted: 0, locked: 0 });
-      expect(purged.removed).toBeGreaterThanOrEqual(6);
-      expect(await kept(bucket)).toEqual([
-        "objects/db/u/head clean *",
-        "objects/db/u/seg/2 anew *",
-        "objects/db/v/head other 1",
-        "objects/db/v/head other 2 *",
-      ]);
-      expect(await store.get("db/u/head")).toEqual(current);
-      expect(await store.get("db/u/seg/1")).toBeUndefined();
-      expect(await store.purgeVersions("db/u/")).toEqual(nothing);
-    },
-  );
+    const purged = await store.purgeVersions("db/u/");
+    expect(purged).toMatchObject({ versioned: true, uploadsAborted: 0, locked: 0 });
+    expect(purged.removed).toBeGreaterThanOrEqual(6);
+    expect(await kept(bucket)).toEqual([
+      "objects/db/u/head clean *",
+      "objects/db/u/seg/2 anew *",
+      "objects/db/v/head other 1",
+      "objects/db/v/head other 2 *",
+    ]);
+    expect(await store.get("db/u/head")).toEqual(current);
+    expect(await store.get("db/u/seg/1")).toBeUndefined();
+    expect(await store.purgeVersions("db/u/")).toEqual(nothing);
+  });
 
   test("more versions than a page lists go in one call", async () => {
     const { bucket, store } = await open("Enabled");
@@ -136,60 +133,57 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
     expect(await kept(bucket)).toEqual([`objects/a ${Buffer.from(current!.bytes).toString()} *`]);
   });
 
-  test(
-    "what a retention lock or a legal hold protects is counted, and the mark above it stays so that it is " +
-      "not seen again",
-    async () => {
-      const { bucket, store } = await open(undefined, true);
-      await write(store, "held", "secret 1", "clean");
+  test("what a retention lock or a legal hold protects is counted, and stays out of sight", async () => {
+    // The mark above it stays, so that it is not seen again.
+    const { bucket, store } = await open(undefined, true);
+    await write(store, "held", "secret 1", "clean");
+    await client.send(
+      new PutObjectLegalHoldCommand({
+        Bucket: bucket,
+        Key: "objects/held",
+        VersionId: await findVersionId(bucket, "objects/held", false),
+        LegalHold: { Status: "ON" },
+      }),
+    );
+    for (const [key, Mode] of [
+      ["retained", "COMPLIANCE"],
+      ["governed", "GOVERNANCE"],
+    ] as const) {
+      await write(store, key, "secret 2");
+      const retention = { Mode, RetainUntilDate: new Date(Date.now() + 3_600_000) };
       await client.send(
-        new PutObjectLegalHoldCommand({
+        new PutObjectRetentionCommand({
           Bucket: bucket,
-          Key: "objects/held",
-          VersionId: await findVersionId(bucket, "objects/held", false),
-          LegalHold: { Status: "ON" },
+          Key: `objects/${key}`,
+          VersionId: await findVersionId(bucket, `objects/${key}`, true),
+          Retention: retention,
         }),
       );
-      for (const [key, Mode] of [
-        ["retained", "COMPLIANCE"],
-        ["governed", "GOVERNANCE"],
-      ] as const) {
-        await write(store, key, "secret 2");
-        const retention = { Mode, RetainUntilDate: new Date(Date.now() + 3_600_000) };
-        await client.send(
-          new PutObjectRetentionCommand({
-            Bucket: bucket,
-            Key: `objects/${key}`,
-            VersionId: await findVersionId(bucket, `objects/${key}`, true),
-            Retention: retention,
-          }),
-        );
-        await store.delete(key);
-      }
-      await write(store, "free", "secret 3", "clean");
+      await store.delete(key);
+    }
+    await write(store, "free", "secret 3", "clean");
 
-      expect(await store.purgeVersions("")).toEqual({ ...nothing, removed: 1, locked: 3 });
-      expect(await kept(bucket)).toEqual([
-        "objects/free clean *",
-        "objects/governed - *",
-        "objects/governed secret 2",
-        "objects/held clean *",
-        "objects/held secret 1",
-        "objects/retained - *",
-        "objects/retained secret 2",
-      ]);
-      expect(await store.get("retained")).toBeUndefined();
-      await client.send(
-        new PutObjectLegalHoldCommand({
-          Bucket: bucket,
-          Key: "objects/held",
-          VersionId: await findVersionId(bucket, "objects/held", false),
-          LegalHold: { Status: "OFF" },
-        }),
-      );
-      expect(await store.purgeVersions("")).toEqual({ ...nothing, removed: 1, locked: 2 });
-    },
-  );
+    expect(await store.purgeVersions("")).toEqual({ ...nothing, removed: 1, locked: 3 });
+    expect(await kept(bucket)).toEqual([
+      "objects/free clean *",
+      "objects/governed - *",
+      "objects/governed secret 2",
+      "objects/held clean *",
+      "objects/held secret 1",
+      "objects/retained - *",
+      "objects/retained secret 2",
+    ]);
+    expect(await store.get("retained")).toBeUndefined();
+    await client.send(
+      new PutObjectLegalHoldCommand({
+        Bucket: bucket,
+        Key: "objects/held",
+        VersionId: await findVersionId(bucket, "objects/held", false),
+        LegalHold: { Status: "OFF" },
+      }),
+    );
+    expect(await store.purgeVersions("")).toEqual({ ...nothing, removed: 1, locked: 2 });
+  });
 
   test("while versioning is suspended, what cannot be removed safely is said, and everything else goes", async () => {
     const { bucket, store } = await open(undefined);

@@ -115,26 +115,23 @@ onBoth("memory-19 over %s: without a key 503 unconfigured, whatever else is wron
 });
 
 describe.each(wireNames)("policy over %s", (wire) => {
-  test(
-    "governance-10: denied is 403 naming the field, before anything else is judged or sent; other " +
-      "namespaces are asked",
-    async () => {
-      const { server } = assisted();
-      server.say(honest);
-      const [denied, other] = [new Asker(wire), new Asker(wire)];
-      for (const asker of [denied, other]) await asker.ingest({ summary: "the harbour" });
-      await denied.policy({ ai_egress: { ask: "deny" } });
-      for (const question of ["Where is the harbour?", ""])
-        expect(await denied.ask(question)).toMatchObject({
-          code: "forbidden",
-          message: expect.stringContaining("ai_egress.ask"),
-        });
-      expect(server.requests).toHaveLength(0);
-      expect((await ok(other.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
-      await denied.policy({ ai_egress: { extract: "deny", embed: "deny" } });
-      expect((await ok(denied.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
-    },
-  );
+  test("governance-10: denied is 403 naming the field, before all else; other namespaces are asked", async () => {
+    // Nothing else is judged or sent before.
+    const { server } = assisted();
+    server.say(honest);
+    const [denied, other] = [new Asker(wire), new Asker(wire)];
+    for (const asker of [denied, other]) await asker.ingest({ summary: "the harbour" });
+    await denied.policy({ ai_egress: { ask: "deny" } });
+    for (const question of ["Where is the harbour?", ""])
+      expect(await denied.ask(question)).toMatchObject({
+        code: "forbidden",
+        message: expect.stringContaining("ai_egress.ask"),
+      });
+    expect(server.requests).toHaveLength(0);
+    expect((await ok(other.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
+    await denied.policy({ ai_egress: { extract: "deny", embed: "deny" } });
+    expect((await ok(denied.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
+  });
 
   test("self_hosted_only lets a server of one's own be asked, and no other unless it is listed", async () => {
     const { server } = assisted();
@@ -222,38 +219,32 @@ onBoth(
 );
 
 describe.each(wireNames)("what an answer cites over %s", (wire) => {
-  test(
-    "an id of another profile, an id that nobody has, and an id twice: only what the model was shown " + "counts, once",
-    async () => {
-      const { server } = assisted();
-      const [asker, stranger] = [new Asker(wire), new Asker(wire)];
-      const [mine] = await asker.ingest({ summary: "the harbour" });
-      const [theirs] = await stranger.ingest({ summary: "the harbour of others" });
-      const [unseen] = await asker.ingest({ summary: "something else" });
-      server.say(says("There.", theirs, mine, "mem_01ARZ3NDEKTSV4RRFFQ69G5FAV", unseen, mine, 7, null));
-      expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({ answer: "There.", sources: [mine] });
-    },
-  );
+  test("an id of another profile, of nobody, or twice: only what the model was shown counts, once", async () => {
+    const { server } = assisted();
+    const [asker, stranger] = [new Asker(wire), new Asker(wire)];
+    const [mine] = await asker.ingest({ summary: "the harbour" });
+    const [theirs] = await stranger.ingest({ summary: "the harbour of others" });
+    const [unseen] = await asker.ingest({ summary: "something else" });
+    server.say(says("There.", theirs, mine, "mem_01ARZ3NDEKTSV4RRFFQ69G5FAV", unseen, mine, 7, null));
+    expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({ answer: "There.", sources: [mine] });
+  });
 
-  test(
-    "an answer that cites nothing real is given with empty sources; one that the model does not find is " +
-      "null, with what it saw",
-    async () => {
-      const { server } = assisted();
-      const asker = new Asker(wire);
-      const [mine] = await asker.ingest({ summary: "the harbour" });
-      server.say(says("Everybody knows.", "mem_none"), says(null, mine), says("  "));
-      expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({
-        answer: "Everybody knows.",
-        sources: [],
-        memories: [{ id: mine }],
-      });
-      for (let at = 0; at < 2; at++) {
-        const { body } = await ok(asker.ask("Where is the harbour?"));
-        expect([body.answer ?? null, body.sources, body.memories.length]).toEqual([null, [], 1]);
-      }
-    },
-  );
+  test("an answer that cites nothing real has empty sources; one that the model does not find is null", async () => {
+    // The null comes with what the model saw.
+    const { server } = assisted();
+    const asker = new Asker(wire);
+    const [mine] = await asker.ingest({ summary: "the harbour" });
+    server.say(says("Everybody knows.", "mem_none"), says(null, mine), says("  "));
+    expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({
+      answer: "Everybody knows.",
+      sources: [],
+      memories: [{ id: mine }],
+    });
+    for (let at = 0; at < 2; at++) {
+      const { body } = await ok(asker.ask("Where is the harbour?"));
+      expect([body.answer ?? null, body.sources, body.memories.length]).toEqual([null, [], 1]);
+    }
+  });
 });
 
 describe("memories are data", () => {
@@ -288,31 +279,28 @@ describe("memories are data", () => {
     expect(parseBlock(attacked.data, "question")).toMatchObject({ question: `harbour? ${attack}` });
   });
 
-  test(
-    "numbers keep their digits, long contents are cut, and what does not fit is neither shown nor " + "given",
-    async () => {
-      const { server, service } = assisted();
-      server.say(honest);
-      const { ns, profile } = new Asker("rest").at;
-      const path = `/v1/memory/${ns}/${profile}`;
-      const exact = '{"memories":[{"type":"fact","summary":"harbour number","content":{"id":9007199254740993}}]}';
-      expect(
-        (await service.call("POST", `${path}/memories`, exact, { "content-type": "application/json" })).status,
-      ).toBe(201);
-      await service.call("POST", `${path}/ask`, { question: "which harbour number?" });
-      expect(server.requests[0]!.data).toContain('"content":{"id":9007199254740993}');
-      const asker = new Asker("rest");
-      const long = "<".repeat(20_000);
-      await asker.ingest(...Array.from({ length: 8 }, (_, at) => ({ summary: `harbour ${at}`, content: long })));
-      const { body } = await ok(asker.ask("which harbour?"));
-      const shown = parseBlock(server.requests[1]!.data, "memories");
-      expect(shown.length).toBeGreaterThan(0);
-      expect(shown.length).toBeLessThan(8);
-      expect(body.memories.map(({ id }: { id: string }) => id)).toEqual(shown.map(({ id }: { id: string }) => id));
-      expect(shown[0].content_begins).toHaveLength(16 * 1024);
-      expect(server.requests[1]!.data.length).toBeLessThan(257 * 1024);
-    },
-  );
+  test("numbers keep their digits, long contents are cut, what does not fit is neither shown nor given", async () => {
+    const { server, service } = assisted();
+    server.say(honest);
+    const { ns, profile } = new Asker("rest").at;
+    const path = `/v1/memory/${ns}/${profile}`;
+    const exact = '{"memories":[{"type":"fact","summary":"harbour number","content":{"id":9007199254740993}}]}';
+    expect((await service.call("POST", `${path}/memories`, exact, { "content-type": "application/json" })).status).toBe(
+      201,
+    );
+    await service.call("POST", `${path}/ask`, { question: "which harbour number?" });
+    expect(server.requests[0]!.data).toContain('"content":{"id":9007199254740993}');
+    const asker = new Asker("rest");
+    const long = "<".repeat(20_000);
+    await asker.ingest(...Array.from({ length: 8 }, (_, at) => ({ summary: `harbour ${at}`, content: long })));
+    const { body } = await ok(asker.ask("which harbour?"));
+    const shown = parseBlock(server.requests[1]!.data, "memories");
+    expect(shown.length).toBeGreaterThan(0);
+    expect(shown.length).toBeLessThan(8);
+    expect(body.memories.map(({ id }: { id: string }) => id)).toEqual(shown.map(({ id }: { id: string }) => id));
+    expect(shown[0].content_begins).toHaveLength(16 * 1024);
+    expect(server.requests[1]!.data.length).toBeLessThan(257 * 1024);
+  });
 });
 
 describe.each(wireNames)("when the model fails, over %s", (wire) => {

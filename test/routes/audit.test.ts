@@ -160,20 +160,17 @@ describe("what is told", () => {
     expectNoSecret(auditBytes(service));
   });
 
-  test(
-    "audit-03: without a policy the stream is empty and complete, nothing is stored, and writes are " + "fine",
-    async () => {
-      const service = await node();
-      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
-      await settled();
-      expect(await done(service.call("GET", "/v1/namespaces/acme/audit"))).toEqual({
-        events: [],
-        next_cursor: null,
-        complete: true,
-      });
-      expect(readdirSync(join(service.directory, "objects"))).not.toContain("audit");
-    },
-  );
+  test("audit-03: without a policy writes pass, nothing is stored, and the stream is empty and complete", async () => {
+    const service = await node();
+    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
+    await settled();
+    expect(await done(service.call("GET", "/v1/namespaces/acme/audit"))).toEqual({
+      events: [],
+      next_cursor: null,
+      complete: true,
+    });
+    expect(readdirSync(join(service.directory, "objects"))).not.toContain("audit");
+  });
 
   test("audit-08: streams are per namespace, a plain database has none, and one that is off is inert", async () => {
     const service = await node();
@@ -341,59 +338,55 @@ describe("reading", () => {
 });
 
 describe("with authentication", () => {
-  test(
-    "audit-04: the platform key and the namespace's own admin read; the actor is a hash and claims, never " +
-      "the token",
-    async () => {
-      const service = await node(withAuth);
-      await setPolicy(service, "acme", switchedOn, platformKey);
-      const mint = async (path: string, scope: string): Promise<string> =>
-        (await done(service.call("POST", `${path}/tokens`, { scope }, bearer(platformKey)))).token;
-      const [admin, write, other] = await Promise.all([
-        mint("/v1/namespaces/acme", "admin"),
-        mint("/v1/namespaces/acme", "write"),
-        mint("/v1/namespaces/other", "admin"),
-      ]);
-      const profile = await mint("/v1/databases/acme--alice", "admin");
-      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(write)), 201);
-      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(other)), 403);
-      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 401);
-      const { events } = await readStream(service, "acme", 7, "", platformKey);
-      expect((await readStream(service, "acme", 7, "", admin)).events).toEqual(events);
-      const readStatus = async (credential?: string): Promise<number> =>
-        (await service.call("GET", "/v1/namespaces/acme/audit", undefined, bearer(credential))).status;
-      expect([
-        await readStatus(),
-        await readStatus("garbage"),
-        await readStatus(write),
-        await readStatus(other),
-        await readStatus(profile),
-      ]).toEqual([401, 401, 403, 403, 403]);
+  test("audit-04: platform key and namespace admin read; the actor is hash and claims, never the token", async () => {
+    const service = await node(withAuth);
+    await setPolicy(service, "acme", switchedOn, platformKey);
+    const mint = async (path: string, scope: string): Promise<string> =>
+      (await done(service.call("POST", `${path}/tokens`, { scope }, bearer(platformKey)))).token;
+    const [admin, write, other] = await Promise.all([
+      mint("/v1/namespaces/acme", "admin"),
+      mint("/v1/namespaces/acme", "write"),
+      mint("/v1/namespaces/other", "admin"),
+    ]);
+    const profile = await mint("/v1/databases/acme--alice", "admin");
+    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(write)), 201);
+    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(other)), 403);
+    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 401);
+    const { events } = await readStream(service, "acme", 7, "", platformKey);
+    expect((await readStream(service, "acme", 7, "", admin)).events).toEqual(events);
+    const readStatus = async (credential?: string): Promise<number> =>
+      (await service.call("GET", "/v1/namespaces/acme/audit", undefined, bearer(credential))).status;
+    expect([
+      await readStatus(),
+      await readStatus("garbage"),
+      await readStatus(write),
+      await readStatus(other),
+      await readStatus(profile),
+    ]).toEqual([401, 401, 403, 403, 403]);
 
-      const hash = expect.stringMatching(/^[0-9a-f]{16}$/);
-      const [ingest, denied, unknown] = events.filter(({ action }: any) => action === "memory.ingest");
-      expect(ingest).toMatchObject({
-        outcome: "ok",
-        actor: { kind: "token", token_hash: hash, scope: "write", claim_ns: "acme", iat: expect.any(Number) },
-      });
-      expect(denied).toMatchObject({
-        outcome: "denied",
-        error: "forbidden",
-        actor: { kind: "token", scope: "admin", claim_ns: "other" },
-      });
-      expect(unknown).toMatchObject({ outcome: "denied", error: "unauthorized", actor: { kind: "anonymous" } });
-      expect(events[0]).toMatchObject({ action: "policy.update", actor: { kind: "platform", token_hash: hash } });
-      expect(
-        events
-          .filter(({ action }: any) => action === "token.mint")
-          .map(({ resource, profile: of }: any) => [resource, of]),
-      ).toEqual([
-        [undefined, undefined],
-        [undefined, undefined],
-        ["acme--alice", "alice"],
-      ]);
-      const tokens = [admin, write, other, profile];
-      expectNoSecret(auditBytes(service), [...tokens, ...tokens.flatMap((token) => token.split("."))]);
-    },
-  );
+    const hash = expect.stringMatching(/^[0-9a-f]{16}$/);
+    const [ingest, denied, unknown] = events.filter(({ action }: any) => action === "memory.ingest");
+    expect(ingest).toMatchObject({
+      outcome: "ok",
+      actor: { kind: "token", token_hash: hash, scope: "write", claim_ns: "acme", iat: expect.any(Number) },
+    });
+    expect(denied).toMatchObject({
+      outcome: "denied",
+      error: "forbidden",
+      actor: { kind: "token", scope: "admin", claim_ns: "other" },
+    });
+    expect(unknown).toMatchObject({ outcome: "denied", error: "unauthorized", actor: { kind: "anonymous" } });
+    expect(events[0]).toMatchObject({ action: "policy.update", actor: { kind: "platform", token_hash: hash } });
+    expect(
+      events
+        .filter(({ action }: any) => action === "token.mint")
+        .map(({ resource, profile: of }: any) => [resource, of]),
+    ).toEqual([
+      [undefined, undefined],
+      [undefined, undefined],
+      ["acme--alice", "alice"],
+    ]);
+    const tokens = [admin, write, other, profile];
+    expectNoSecret(auditBytes(service), [...tokens, ...tokens.flatMap((token) => token.split("."))]);
+  });
 });

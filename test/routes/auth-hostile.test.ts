@@ -210,62 +210,59 @@ test.each(wireNames.map((name) => [name] as const))(
   },
 );
 
-test(
-  "pages: health and keys are everyone's, the rest the operator's; on the operators' own port " + "everyone's",
-  async () => {
-    const directory = temporaryDirectory();
-    const running = await startNode(
-      buildConfig(directory, { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }),
-      {
-        info() {},
-        warn() {},
-        error() {},
-      },
-    );
-    onTestFinished(() => running.close());
-    const get = (address: string, path: string, credential?: string): Promise<number> =>
-      fetch(`${address}${path}`, { headers: bearer(credential) }).then(({ status }) => status);
-    const token = await fetch(`${running.address}/v1/namespaces/acme/tokens`, {
-      method: "POST",
-      headers: { ...bearer(platformKey), "content-type": "application/json" },
-      body: '{"scope":"admin"}',
-    }).then((response) => response.json() as Promise<{ token: string }>);
-    for (const path of ["/health", "/.well-known/jwks.json"])
-      for (const address of [running.address, running.adminAddress!]) expect(await get(address, path)).toBe(200);
-    for (const path of ["/health/ready", "/openapi.json"]) {
-      expect(await get(running.address, path)).toBe(401);
-      expect(await get(running.address, path, "garbage")).toBe(401);
-      expect(await get(running.address, path, token.token)).toBe(403);
-      expect(await get(running.address, path, platformKey)).toBe(200);
-      expect(await get(running.adminAddress!, path)).toBe(200);
-    }
-    // The operators' port opens pages, not data.
-    expect(await get(running.adminAddress!, "/v1/databases")).toBe(401);
+test("pages: health and keys are everyone's, the rest the operator's; all on the operators' own port", async () => {
+  const directory = temporaryDirectory();
+  const running = await startNode(
+    buildConfig(directory, { ...guardedVariables, SERVICE_ADMIN_LISTEN: "127.0.0.1:0" }),
+    {
+      info() {},
+      warn() {},
+      error() {},
+    },
+  );
+  onTestFinished(() => running.close());
+  const get = (address: string, path: string, credential?: string): Promise<number> =>
+    fetch(`${address}${path}`, { headers: bearer(credential) }).then(({ status }) => status);
+  const token = await fetch(`${running.address}/v1/namespaces/acme/tokens`, {
+    method: "POST",
+    headers: { ...bearer(platformKey), "content-type": "application/json" },
+    body: '{"scope":"admin"}',
+  }).then((response) => response.json() as Promise<{ token: string }>);
+  for (const path of ["/health", "/.well-known/jwks.json"])
+    for (const address of [running.address, running.adminAddress!]) expect(await get(address, path)).toBe(200);
+  for (const path of ["/health/ready", "/openapi.json"]) {
+    expect(await get(running.address, path)).toBe(401);
+    expect(await get(running.address, path, "garbage")).toBe(401);
+    expect(await get(running.address, path, token.token)).toBe(403);
+    expect(await get(running.address, path, platformKey)).toBe(200);
+    expect(await get(running.adminAddress!, path)).toBe(200);
+  }
+  // The operators' port opens pages, not data.
+  expect(await get(running.adminAddress!, "/v1/databases")).toBe(401);
 
-    const reflect = async (baseUrl: string, credential?: string): Promise<string> => {
-      const client = createClient(ServerReflection, createGrpcTransport({ baseUrl }));
-      const requests = async function* () {
-        yield { messageRequest: { case: "listServices", value: "" } } as const;
-      };
-      try {
-        for await (const { messageResponse } of client.serverReflectionInfo(requests(), {
-          headers: bearer(credential),
-        }))
-          return messageResponse.case ?? "none";
-      } catch (error) {
-        return Code[ConnectError.from(error).code]!;
-      }
-      return "none";
+  const reflect = async (baseUrl: string, credential?: string): Promise<string> => {
+    const client = createClient(ServerReflection, createGrpcTransport({ baseUrl }));
+    const requests = async function* () {
+      yield { messageRequest: { case: "listServices", value: "" } } as const;
     };
-    expect(await reflect(running.address)).toBe("Unauthenticated");
-    expect(await reflect(running.address, token.token)).toBe("PermissionDenied");
-    expect(await reflect(running.address, platformKey)).toBe("listServicesResponse");
-    expect(await reflect(running.adminAddress!)).toBe("listServicesResponse");
-    expect((await createClient(Health, createGrpcTransport({ baseUrl: running.address })).check({})).status).toBe(
-      Serving.SERVING,
-    );
-  },
-);
+    try {
+      for await (const { messageResponse } of client.serverReflectionInfo(requests(), {
+        headers: bearer(credential),
+      }))
+        return messageResponse.case ?? "none";
+    } catch (error) {
+      return Code[ConnectError.from(error).code]!;
+    }
+    return "none";
+  };
+  expect(await reflect(running.address)).toBe("Unauthenticated");
+  expect(await reflect(running.address, token.token)).toBe("PermissionDenied");
+  expect(await reflect(running.address, platformKey)).toBe("listServicesResponse");
+  expect(await reflect(running.adminAddress!)).toBe("listServicesResponse");
+  expect((await createClient(Health, createGrpcTransport({ baseUrl: running.address })).check({})).status).toBe(
+    Serving.SERVING,
+  );
+});
 
 test("no credential, key or part of one ever stands in the log, in an answer, or in an object's name", async () => {
   const directory = temporaryDirectory();
@@ -322,23 +319,19 @@ test("no credential, key or part of one ever stands in the log, in an answer, or
     expect(all).not.toContain(secret);
 });
 
-test(
-  "auth-20, auth-21: a platform key that is the derived cluster key stops the start, and the message " +
-    "shows neither",
-  async () => {
-    const directory = temporaryDirectory();
-    const { privateKey } = generateKeyPairSync("ed25519");
-    const derived = derivedClusterKey(await buildSigningKey(privateKey));
-    const given = privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
-    const start = startNode(
-      buildConfig(directory, { ...guardedVariables, SERVICE_AUTH_KEY: given, SERVICE_PLATFORM_KEY: derived }),
-      { info() {}, warn() {}, error() {} },
-    );
-    const error: unknown = await start.then(
-      (running) => running.close(),
-      (thrown: unknown) => thrown,
-    );
-    expect(String(error)).toContain("SERVICE_PLATFORM_KEY");
-    expect(String(error)).not.toContain(derived);
-  },
-);
+test("auth-20, auth-21: a platform key that is the cluster key stops the start, and neither is shown", async () => {
+  const directory = temporaryDirectory();
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const derived = derivedClusterKey(await buildSigningKey(privateKey));
+  const given = privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
+  const start = startNode(
+    buildConfig(directory, { ...guardedVariables, SERVICE_AUTH_KEY: given, SERVICE_PLATFORM_KEY: derived }),
+    { info() {}, warn() {}, error() {} },
+  );
+  const error: unknown = await start.then(
+    (running) => running.close(),
+    (thrown: unknown) => thrown,
+  );
+  expect(String(error)).toContain("SERVICE_PLATFORM_KEY");
+  expect(String(error)).not.toContain(derived);
+});

@@ -84,52 +84,49 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     ]);
   });
 
-  test(
-    "auth-16: the internal service without the cluster key is 401 over both HTTP versions, whatever the " +
-      "method, the type and the body",
-    async () => {
-      const requests: RequestInit[] = [
-        {},
-        { method: "POST" },
-        { method: "POST", body: "{}", headers: { "content-type": "application/json" } },
-        { method: "PUT", body: "x".repeat(100_000) },
-        { headers: bearer(platformKey) },
-        { headers: bearer(key) },
-        { headers: { "service-internal": "x" } },
-        {
-          method: "POST",
-          body: "{}",
-          headers: { "content-type": "application/connect+json", "service-internal": "x" },
-        },
-      ];
-      for (const request of requests) {
-        for (const end of ["", "?x=1", "/more"]) {
-          const response = await fetch(`${node.service.address}${path}${end}`, request);
-          expect([response.status, await response.json()]).toEqual([
-            401,
-            { code: "unauthorized", error: expect.any(String) },
-          ]);
-          expect(response.headers.get("www-authenticate")).toBe("Bearer");
-        }
+  test("auth-16: the internal service without the cluster key is 401 over both HTTP versions", async () => {
+    // Whatever the method, the type and the body.
+    const requests: RequestInit[] = [
+      {},
+      { method: "POST" },
+      { method: "POST", body: "{}", headers: { "content-type": "application/json" } },
+      { method: "PUT", body: "x".repeat(100_000) },
+      { headers: bearer(platformKey) },
+      { headers: bearer(key) },
+      { headers: { "service-internal": "x" } },
+      {
+        method: "POST",
+        body: "{}",
+        headers: { "content-type": "application/connect+json", "service-internal": "x" },
+      },
+    ];
+    for (const request of requests) {
+      for (const end of ["", "?x=1", "/more"]) {
+        const response = await fetch(`${node.service.address}${path}${end}`, request);
+        expect([response.status, await response.json()]).toEqual([
+          401,
+          { code: "unauthorized", error: expect.any(String) },
+        ]);
+        expect(response.headers.get("www-authenticate")).toBe("Bearer");
       }
-      const session = connect(node.service.address);
-      onTestFinished(() => session.destroy());
-      for (const type of ["application/json", "application/grpc", "application/connect+proto"]) {
-        const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
-        const status = new Promise((resolve) => stream.once("response", (headers) => resolve(headers[":status"])));
-        stream.resume();
-        // Nothing of a body is waited for.
-        expect(await status).toBe(401);
-        stream.close();
-      }
-      const sessionManager = new Http2SessionManager(node.service.address);
-      onTestFinished(() => sessionManager.abort());
-      const transport = createConnectTransport({ baseUrl: node.service.address, httpVersion: "2", sessionManager });
-      async function* nothing(): AsyncGenerator<ExchangeRequest> {}
-      const answers = createClient(NodeService, transport).exchange(nothing())[Symbol.asyncIterator]();
-      await expect(answers.next()).rejects.toMatchObject({ code: Code.Unauthenticated });
-    },
-  );
+    }
+    const session = connect(node.service.address);
+    onTestFinished(() => session.destroy());
+    for (const type of ["application/json", "application/grpc", "application/connect+proto"]) {
+      const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
+      const status = new Promise((resolve) => stream.once("response", (headers) => resolve(headers[":status"])));
+      stream.resume();
+      // Nothing of a body is waited for.
+      expect(await status).toBe(401);
+      stream.close();
+    }
+    const sessionManager = new Http2SessionManager(node.service.address);
+    onTestFinished(() => sessionManager.abort());
+    const transport = createConnectTransport({ baseUrl: node.service.address, httpVersion: "2", sessionManager });
+    async function* nothing(): AsyncGenerator<ExchangeRequest> {}
+    const answers = createClient(NodeService, transport).exchange(nothing())[Symbol.asyncIterator]();
+    await expect(answers.next()).rejects.toMatchObject({ code: Code.Unauthenticated });
+  });
 
   test.each(wireNames)("auth-16: a route with only the cluster key is 401 over %s, whichever it is", async (wire) => {
     const samples = sampleRequests("plain", { ns: "acme", profile: "bot" });
@@ -159,17 +156,14 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     expect(listed).not.toContain("palimpsest.node.v1.NodeService");
   });
 
-  test(
-    "without authentication of clients the key is asked for all the same, and each node's own is " + "another",
-    async () => {
-      const open = await startService({ SERVICE_COORD: etcd.endpoint });
-      onTestFinished(() => open.close());
-      expect((await open.call("GET", "/v1/databases")).status).toBe(200);
-      expect(await ask(open, {}, greeting(), aRead())).toBe(Code.Unauthenticated);
-      expect(await ask(open, { "service-internal": key }, greeting(), aRead())).toBe(Code.Unauthenticated);
-      expect(await ask(open, { "service-internal": await deriveKey(open) }, greeting(), aRead())).toEqual([7]);
-    },
-  );
+  test("without client authentication the key is asked for all the same, and each node has its own", async () => {
+    const open = await startService({ SERVICE_COORD: etcd.endpoint });
+    onTestFinished(() => open.close());
+    expect((await open.call("GET", "/v1/databases")).status).toBe(200);
+    expect(await ask(open, {}, greeting(), aRead())).toBe(Code.Unauthenticated);
+    expect(await ask(open, { "service-internal": key }, greeting(), aRead())).toBe(Code.Unauthenticated);
+    expect(await ask(open, { "service-internal": await deriveKey(open) }, greeting(), aRead())).toEqual([7]);
+  });
 
   test("a key that is given is the one, and the derived one is none", async () => {
     const given = await startGuarded({ SERVICE_COORD: etcd.endpoint, SERVICE_CLUSTER_KEY: "a-key-of-our-own" });

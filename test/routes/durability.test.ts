@@ -350,33 +350,30 @@ function holdPuts(directory: string): { release(): void } {
   };
 }
 
-test(
-  "F33: while object storage takes nothing, durable writes are refused in time, standard ones go on, and " +
-    "all is shipped afterwards",
-  async () => {
-    const directory = temporaryDirectory();
-    const service = await startService({ SERVICE_REQUEST_TIMEOUT: "10" }, directory);
-    onTestFinished(() => service.close());
-    const wire = service.wire("rest");
-    const db = await service.database();
-    // What begins with the first write, the engine's thread above all, may take a busy machine longer than a request
-    // has.
-    await untilOk(() => wire.call("DataService.PutValue", { db, ...key("a") }));
-    const shipped = await untilOk(() => wire.call("DataService.Sync", { db }));
-    const held = holdPuts(directory);
-    const before = await ok(wire.call("DataService.PutValue", { db, ...key("b") }));
-    const refused = await Promise.all([
-      wire.call("DataService.PutValue", { db, ...key("c") }, { "Service-Durability": "durable" }),
-      wire.call("DataService.Sync", { db }),
-    ]);
-    for (const { code } of refused) expect(["unavailable", "request_timeout"]).toContain(code);
-    const standard = await ok(wire.call("DataService.PutValue", { db, ...key("d") }));
-    expect([before.durableTxid, standard.durableTxid]).toEqual([shipped.durableTxid, shipped.durableTxid]);
-    held.release();
-    const synced = await ok(untilOk(() => wire.call("DataService.Sync", { db })));
-    expect(synced.durableTxid).toBeGreaterThanOrEqual(standard.txid!);
-  },
-);
+test("F33: while object storage takes nothing, only standard writes go on; all is shipped afterwards", async () => {
+  // Durable writes are refused in time.
+  const directory = temporaryDirectory();
+  const service = await startService({ SERVICE_REQUEST_TIMEOUT: "10" }, directory);
+  onTestFinished(() => service.close());
+  const wire = service.wire("rest");
+  const db = await service.database();
+  // What begins with the first write, the engine's thread above all, may take a busy machine longer than a request
+  // has.
+  await untilOk(() => wire.call("DataService.PutValue", { db, ...key("a") }));
+  const shipped = await untilOk(() => wire.call("DataService.Sync", { db }));
+  const held = holdPuts(directory);
+  const before = await ok(wire.call("DataService.PutValue", { db, ...key("b") }));
+  const refused = await Promise.all([
+    wire.call("DataService.PutValue", { db, ...key("c") }, { "Service-Durability": "durable" }),
+    wire.call("DataService.Sync", { db }),
+  ]);
+  for (const { code } of refused) expect(["unavailable", "request_timeout"]).toContain(code);
+  const standard = await ok(wire.call("DataService.PutValue", { db, ...key("d") }));
+  expect([before.durableTxid, standard.durableTxid]).toEqual([shipped.durableTxid, shipped.durableTxid]);
+  held.release();
+  const synced = await ok(untilOk(() => wire.call("DataService.Sync", { db })));
+  expect(synced.durableTxid).toBeGreaterThanOrEqual(standard.txid!);
+});
 
 /** Calls until it succeeds: a store that comes back is noticed at the next attempt, not at once. */
 async function untilOk(call: () => Promise<Reply>): Promise<Reply> {
@@ -387,52 +384,46 @@ async function untilOk(call: () => Promise<Reply>): Promise<Reply> {
   }
 }
 
-test(
-  "a write that was acknowledged before it was shipped and lost with the disk is known to be lost: " + "409",
-  async () => {
-    const directory = join(temporaryDirectory(), "data");
-    const first = await start(directory);
-    await ok(first.wire.call("ControlService.CreateDatabase", { name: "db" }));
-    await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("kept") }));
-    const kept = (await ok(first.wire.call("DataService.Sync", { db: "db" }))).txid!;
-    const held = holdPuts(directory);
-    const lost = (await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("lost") }))).txid!;
-    expect(lost).toBeGreaterThan(kept);
-    await first.node.end("SIGKILL");
-    held.release();
-    rmSync(join(directory, "db"), { recursive: true });
-    const { wire } = await start(directory);
-    const read = (txid: number): Promise<Reply> =>
-      wire.call("DataService.ListKeys", { db: "db", ns: "n" }, { "Service-Min-Txid": String(txid) });
-    expect((await ok(wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual(["kept"]);
-    expect((await ok(read(kept))).body.keys).toEqual(["kept"]);
-    const lostForGood = { code: "conflict", message: expect.stringContaining("lost") };
-    expect(await read(lost)).toMatchObject(lostForGood);
-    // Also once a later write has a larger number: a larger state is not the one that was promised.
-    expect((await ok(wire.call("DataService.PutValue", { db: "db", ...key("new") }))).txid).toBeGreaterThan(lost);
-    expect(await read(lost)).toMatchObject(lostForGood);
-    expect((await ok(wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual(["kept", "new"]);
-  },
-);
+test("a write acknowledged before it was shipped and lost with the disk is known to be lost: 409", async () => {
+  const directory = join(temporaryDirectory(), "data");
+  const first = await start(directory);
+  await ok(first.wire.call("ControlService.CreateDatabase", { name: "db" }));
+  await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("kept") }));
+  const kept = (await ok(first.wire.call("DataService.Sync", { db: "db" }))).txid!;
+  const held = holdPuts(directory);
+  const lost = (await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("lost") }))).txid!;
+  expect(lost).toBeGreaterThan(kept);
+  await first.node.end("SIGKILL");
+  held.release();
+  rmSync(join(directory, "db"), { recursive: true });
+  const { wire } = await start(directory);
+  const read = (txid: number): Promise<Reply> =>
+    wire.call("DataService.ListKeys", { db: "db", ns: "n" }, { "Service-Min-Txid": String(txid) });
+  expect((await ok(wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual(["kept"]);
+  expect((await ok(read(kept))).body.keys).toEqual(["kept"]);
+  const lostForGood = { code: "conflict", message: expect.stringContaining("lost") };
+  expect(await read(lost)).toMatchObject(lostForGood);
+  // Also once a later write has a larger number: a larger state is not the one that was promised.
+  expect((await ok(wire.call("DataService.PutValue", { db: "db", ...key("new") }))).txid).toBeGreaterThan(lost);
+  expect(await read(lost)).toMatchObject(lostForGood);
+  expect((await ok(wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual(["kept", "new"]);
+});
 
-test(
-  "F02: what was acknowledged but not shipped before kill -9 is in the log, and is shipped by the next " + "start",
-  async () => {
-    const directory = join(temporaryDirectory(), "data");
-    const first = await start(directory);
-    await ok(first.wire.call("ControlService.CreateDatabase", { name: "db" }));
-    await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("shipped") }));
-    await ok(first.wire.call("DataService.Sync", { db: "db" }));
-    const held = holdPuts(directory);
-    await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("in the log") }));
-    await first.node.end("SIGKILL");
-    held.release();
-    const second = await start(directory);
-    await ok(second.wire.call("DataService.Sync", { db: "db" }));
-    const third = await loseNode(second.node, directory);
-    expect((await ok(third.wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual([
-      "in the log",
-      "shipped",
-    ]);
-  },
-);
+test("F02: what was acknowledged, not shipped, before kill -9 is logged; the next start ships it", async () => {
+  const directory = join(temporaryDirectory(), "data");
+  const first = await start(directory);
+  await ok(first.wire.call("ControlService.CreateDatabase", { name: "db" }));
+  await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("shipped") }));
+  await ok(first.wire.call("DataService.Sync", { db: "db" }));
+  const held = holdPuts(directory);
+  await ok(first.wire.call("DataService.PutValue", { db: "db", ...key("in the log") }));
+  await first.node.end("SIGKILL");
+  held.release();
+  const second = await start(directory);
+  await ok(second.wire.call("DataService.Sync", { db: "db" }));
+  const third = await loseNode(second.node, directory);
+  expect((await ok(third.wire.call("DataService.ListKeys", { db: "db", ns: "n" }))).body.keys).toEqual([
+    "in the log",
+    "shipped",
+  ]);
+});

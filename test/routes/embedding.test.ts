@@ -135,55 +135,48 @@ describe.each(wireNames)("over %s", (name) => {
     expect(await p.recall({ query: "Order new frames", types: ["task"] })).toEqual(["Order new frames: keyword"]);
   });
 
-  test(
-    "memory-21: include_turns works with a bare query, and a turn is findable as soon as it is " + "appended",
-    async () => {
-      const p = profile();
-      await p.ingest({ summary: "seed" });
-      await p.append("s-1", "the goldfinch sings at dawn");
-      await p.append("s-1", { text: "the tax return is due" });
-      await p.append("s-1", 42);
-      const { body } = await ok(
-        p.wire.call("MemoryService.Recall", {
-          ...p.at,
-          query: "when does the goldfinch sing",
-          include_turns: true,
-          k: 1,
-        }),
-      );
-      expect(body.turns.map(({ content }: { content: unknown }) => content)).toEqual(["the goldfinch sings at dawn"]);
-      expect(sent()).not.toContain("42");
-    },
-  );
+  test("memory-21: include_turns works with a bare query; a turn is findable as soon as appended", async () => {
+    const p = profile();
+    await p.ingest({ summary: "seed" });
+    await p.append("s-1", "the goldfinch sings at dawn");
+    await p.append("s-1", { text: "the tax return is due" });
+    await p.append("s-1", 42);
+    const { body } = await ok(
+      p.wire.call("MemoryService.Recall", {
+        ...p.at,
+        query: "when does the goldfinch sing",
+        include_turns: true,
+        k: 1,
+      }),
+    );
+    expect(body.turns.map(({ content }: { content: unknown }) => content)).toEqual(["the goldfinch sings at dawn"]);
+    expect(sent()).not.toContain("42");
+  });
 
-  test(
-    "governance-11: where policy denies embedding nothing is sent, writes and keyword recall go on, and " +
-      "each denial is told",
-    async () => {
-      const p = profile();
-      await p.policy({ ai_egress: { embed: "deny" }, audit: { enabled: true } });
-      expect(await p.ingest({ summary: "Ada keeps bees" })).toEqual([undefined]);
-      expect(await p.recall({ query: "bees" })).toEqual(["Ada keeps bees: keyword"]);
-      await p.append("s", "hello");
-      expect((await p.wire.call("MemoryService.Reembed", p.at)).code).toBe("forbidden");
-      expect(model.requests).toEqual([]);
-      await expect
-        .poll(async () =>
-          (await p.events("ai.embed")).map(({ outcome, error, egress }) => [
-            outcome,
-            error,
-            egress.input_items,
-            egress.input_bytes,
-            egress.output_items,
-          ]),
-        )
-        .toEqual([
-          ["denied", "forbidden", 1, 14, 0],
-          ["denied", "forbidden", 1, 4, 0],
-          ["denied", "forbidden", 1, 5, 0],
-        ]);
-    },
-  );
+  test("governance-11: a denied embedding sends nothing, is told, and stops no write or keyword recall", async () => {
+    const p = profile();
+    await p.policy({ ai_egress: { embed: "deny" }, audit: { enabled: true } });
+    expect(await p.ingest({ summary: "Ada keeps bees" })).toEqual([undefined]);
+    expect(await p.recall({ query: "bees" })).toEqual(["Ada keeps bees: keyword"]);
+    await p.append("s", "hello");
+    expect((await p.wire.call("MemoryService.Reembed", p.at)).code).toBe("forbidden");
+    expect(model.requests).toEqual([]);
+    await expect
+      .poll(async () =>
+        (await p.events("ai.embed")).map(({ outcome, error, egress }) => [
+          outcome,
+          error,
+          egress.input_items,
+          egress.input_bytes,
+          egress.output_items,
+        ]),
+      )
+      .toEqual([
+        ["denied", "forbidden", 1, 14, 0],
+        ["denied", "forbidden", 1, 4, 0],
+        ["denied", "forbidden", 1, 5, 0],
+      ]);
+  });
 
   test("audit-05: each embedding is told with provider, model, host and sizes, and without text", async () => {
     const p = profile();
@@ -308,22 +301,17 @@ test("a caller's own vector is taken as it is, and a duplicate's vector is not s
   expect(sent().filter((text) => text !== "three")).toEqual(["one"]);
 });
 
-test(
-  "a query is not sent where there is nothing to compare it with, and a plain database's turns never " + "are",
-  async () => {
-    const p = new Profile(wire());
-    await p.ingest({ type: "task", summary: "only a task" });
-    await p.recall({ query: "is there a task" });
-    await p.recall({ topic_key: "none" });
-    const db = await service.database();
-    await ok(
-      wire().call("DataService.AppendTurn", { db, session: "s", role: "user", content: "hello of a plain one" }),
-    );
-    await ok(wire().call("MemoryService.Recall", { ns: "nobody", profile: "here", query: "anything" }));
-    for (const text of ["only a task", "is there a task", "hello of a plain one", "anything"])
-      expect(sent()).not.toContain(text);
-  },
-);
+test("a query is not sent when there is nothing to compare it with, nor a plain database's turns", async () => {
+  const p = new Profile(wire());
+  await p.ingest({ type: "task", summary: "only a task" });
+  await p.recall({ query: "is there a task" });
+  await p.recall({ topic_key: "none" });
+  const db = await service.database();
+  await ok(wire().call("DataService.AppendTurn", { db, session: "s", role: "user", content: "hello of a plain one" }));
+  await ok(wire().call("MemoryService.Recall", { ns: "nobody", profile: "here", query: "anything" }));
+  for (const text of ["only a task", "is there a task", "hello of a plain one", "anything"])
+    expect(sent()).not.toContain(text);
+});
 
 test("what would be refused is refused before anything is sent", async () => {
   const p = new Profile(wire());
@@ -376,86 +364,80 @@ test("a hanging embedder delays a recall by its own bound only", async () => {
   expect(performance.now() - startMs).toBeLessThan(embedRecallMs + 2_000);
 });
 
-test(
-  "what was written before there was an embedder gets its vectors once the database is used, turns " + "too",
-  async () => {
-    const directory = temporaryDirectory();
-    const before = await startService({}, directory);
-    const p = new Profile(before.wire("rest"));
-    await p.ingest(...Array.from({ length: 150 }, (_, at) => ({ summary: `Note ${at} on beekeeping` })), {
-      type: "task",
-      summary: "not this one",
-    });
-    await p.append("s-1", "the goldfinch sings at dawn");
-    await before.close();
-    p.wire = (await nodeWith({}, directory)).wire("rest");
-    await p.recall({ query: "beekeeping" });
-    await expect
-      .poll(
-        async () =>
-          (await p.recall({ query: "on beekeeping note", k: 1000, min_score: { vector: 0.5 } })).filter((found) =>
-            found.endsWith("+vector"),
-          ).length,
-        { timeout: 20_000 },
-      )
-      .toBe(150);
-    await expect
-      .poll(
-        async () =>
-          (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "goldfinch dawn", include_turns: true })))
-            .body.turns.length,
-        { timeout: 20_000 },
-      )
-      .toBe(1);
-    expect(sent()).not.toContain("not this one");
-  },
-);
+test("what was written before the embedder gets vectors once the database is used, turns too", async () => {
+  const directory = temporaryDirectory();
+  const before = await startService({}, directory);
+  const p = new Profile(before.wire("rest"));
+  await p.ingest(...Array.from({ length: 150 }, (_, at) => ({ summary: `Note ${at} on beekeeping` })), {
+    type: "task",
+    summary: "not this one",
+  });
+  await p.append("s-1", "the goldfinch sings at dawn");
+  await before.close();
+  p.wire = (await nodeWith({}, directory)).wire("rest");
+  await p.recall({ query: "beekeeping" });
+  await expect
+    .poll(
+      async () =>
+        (await p.recall({ query: "on beekeeping note", k: 1000, min_score: { vector: 0.5 } })).filter((found) =>
+          found.endsWith("+vector"),
+        ).length,
+      { timeout: 20_000 },
+    )
+    .toBe(150);
+  await expect
+    .poll(
+      async () =>
+        (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "goldfinch dawn", include_turns: true }))).body
+          .turns.length,
+      { timeout: 20_000 },
+    )
+    .toBe(1);
+  expect(sent()).not.toContain("not this one");
+});
 
-test(
-  "another model of the same dimension: nothing is mixed until a reembed, which can be interrupted and " +
-    "begun again",
-  async () => {
-    const directory = temporaryDirectory();
-    const before = await startService(variables({ SERVICE_EMBED_MODEL: "model-a" }), directory);
-    const p = new Profile(before.wire("rest"));
-    await p.ingest(...Array.from({ length: 150 }, (_, at) => ({ summary: `Note ${at} on beekeeping` })));
-    for (const at of [1, 2, 3]) await p.append("s-1", `goldfinch ${at}`);
-    await before.close();
-    const node = await nodeWith({ SERVICE_EMBED_MODEL: "model-b" }, directory);
-    p.wire = node.wire("rest");
-    model.requests.length = 0;
-    expect(await p.ingest({ summary: "a new one" })).toEqual(["skipped_model"]);
-    expect(await p.recall({ query: "a new one", k: 1, include_turns: true })).toEqual(["a new one: keyword"]);
-    const appended = await p.append("s-1", "goldfinch 4");
-    expect(appended.body.embedding).toBe("skipped_model");
-    expect(model.requests).toEqual([]);
+test("another model of the same dimension is not mixed in before a reembed, which may be interrupted", async () => {
+  // An interrupted reembed is begun again.
+  const directory = temporaryDirectory();
+  const before = await startService(variables({ SERVICE_EMBED_MODEL: "model-a" }), directory);
+  const p = new Profile(before.wire("rest"));
+  await p.ingest(...Array.from({ length: 150 }, (_, at) => ({ summary: `Note ${at} on beekeeping` })));
+  for (const at of [1, 2, 3]) await p.append("s-1", `goldfinch ${at}`);
+  await before.close();
+  const node = await nodeWith({ SERVICE_EMBED_MODEL: "model-b" }, directory);
+  p.wire = node.wire("rest");
+  model.requests.length = 0;
+  expect(await p.ingest({ summary: "a new one" })).toEqual(["skipped_model"]);
+  expect(await p.recall({ query: "a new one", k: 1, include_turns: true })).toEqual(["a new one: keyword"]);
+  const appended = await p.append("s-1", "goldfinch 4");
+  expect(appended.body.embedding).toBe("skipped_model");
+  expect(model.requests).toEqual([]);
 
-    // The embedder fails in the middle.
-    const first = await ok(p.wire.call("MemoryService.Reembed", p.at));
-    expect(first.body.next_cursor).toBe("memory-0");
-    const second = await ok(p.wire.call("MemoryService.Reembed", { ...p.at, cursor: first.body.next_cursor }));
-    model.misbehave = () => ({ kind: "status", status: 401 });
-    expect(
-      (await p.wire.call("MemoryService.Reembed", { ...p.at, cursor: second.body.next_cursor ?? "memory-0" })).code,
-    ).toBe("unavailable");
-    model.misbehave = undefined;
-    await p.reembed();
-    expect(new Set(model.requests.map(({ body }) => body.model))).toEqual(new Set(["model-b"]));
-    expect(
-      (await p.recall({ query: "on beekeeping note", k: 1000, min_score: { vector: 0.5 } })).filter((found) =>
-        found.endsWith("+vector"),
-      ),
-    ).toHaveLength(150);
-    expect(
-      (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "goldfinch", include_turns: true }))).body.turns,
-    ).toHaveLength(4);
-    // All is done: nothing is sent again.
-    model.requests.length = 0;
-    expect(await p.reembed()).toMatchObject({ embedded: 0, left: 0 });
-    expect(model.requests).toEqual([]);
-    expect(await p.ingest({ summary: "the next" })).toEqual([undefined]);
-  },
-);
+  // The embedder fails in the middle.
+  const first = await ok(p.wire.call("MemoryService.Reembed", p.at));
+  expect(first.body.next_cursor).toBe("memory-0");
+  const second = await ok(p.wire.call("MemoryService.Reembed", { ...p.at, cursor: first.body.next_cursor }));
+  model.misbehave = () => ({ kind: "status", status: 401 });
+  expect(
+    (await p.wire.call("MemoryService.Reembed", { ...p.at, cursor: second.body.next_cursor ?? "memory-0" })).code,
+  ).toBe("unavailable");
+  model.misbehave = undefined;
+  await p.reembed();
+  expect(new Set(model.requests.map(({ body }) => body.model))).toEqual(new Set(["model-b"]));
+  expect(
+    (await p.recall({ query: "on beekeeping note", k: 1000, min_score: { vector: 0.5 } })).filter((found) =>
+      found.endsWith("+vector"),
+    ),
+  ).toHaveLength(150);
+  expect(
+    (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "goldfinch", include_turns: true }))).body.turns,
+  ).toHaveLength(4);
+  // All is done: nothing is sent again.
+  model.requests.length = 0;
+  expect(await p.reembed()).toMatchObject({ embedded: 0, left: 0 });
+  expect(model.requests).toEqual([]);
+  expect(await p.ingest({ summary: "the next" })).toEqual([undefined]);
+});
 
 test("a reembed is of one branch: its vectors are its own", async () => {
   const p = new Profile(wire());
@@ -467,23 +449,18 @@ test("a reembed is of one branch: its vectors are its own", async () => {
   expect(await p.recall({ query: "brought" })).toEqual(["Brought along: keyword"]);
 });
 
-test(
-  "a reembed without an embedder is unconfigured, of an unknown profile not found, with another cursor " + "refused",
-  async () => {
-    const bare = await startService();
-    onTestFinished(() => bare.close());
-    expect((await bare.wire("rest").call("MemoryService.Reembed", { ns: "a", profile: "b" })).code).toBe(
-      "unconfigured",
-    );
-    expect((await wire().call("MemoryService.Reembed", { ns: "nobody", profile: "here" })).code).toBe(
-      "database_not_found",
-    );
-    const p = new Profile(wire());
-    await p.ingest({ summary: "seed" });
-    for (const cursor of ["", "memory", "memory--1", "other-3", "memory-1e3"])
-      expect((await wire().call("MemoryService.Reembed", { ...p.at, cursor })).code, cursor).toBe("invalid_request");
-  },
-);
+test("a reembed: unconfigured without embedder, not found without profile, refused with another cursor", async () => {
+  const bare = await startService();
+  onTestFinished(() => bare.close());
+  expect((await bare.wire("rest").call("MemoryService.Reembed", { ns: "a", profile: "b" })).code).toBe("unconfigured");
+  expect((await wire().call("MemoryService.Reembed", { ns: "nobody", profile: "here" })).code).toBe(
+    "database_not_found",
+  );
+  const p = new Profile(wire());
+  await p.ingest({ summary: "seed" });
+  for (const cursor of ["", "memory", "memory--1", "other-3", "memory-1e3"])
+    expect((await wire().call("MemoryService.Reembed", { ...p.at, cursor })).code, cursor).toBe("invalid_request");
+});
 
 test("an erased or forgotten memory leaves no vector, in a space that is being given up neither", async () => {
   const directory = temporaryDirectory();

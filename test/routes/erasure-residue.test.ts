@@ -232,8 +232,7 @@ async function expectFinished(directory: string, waitMs: number): Promise<void> 
 }
 
 test(
-  `F95: after ${operations} random operations and their erasures nothing is left of what was erased, and ` +
-    "the rest is whole",
+  `F95: after ${operations} random operations nothing of what was erased is left; the rest is whole`,
   { timeout: 1_800_000 },
   async () => {
     const directory = temporaryDirectory();

@@ -240,49 +240,43 @@ test("hardening-09: path segments with any character are decoded once", async ()
   }
 });
 
-test(
-  "an unknown route is not_found, a wrong method says which are allowed, a wrong type is refused: all " +
-    "with the envelope",
-  async () => {
-    for (const path of ["/", "/v1", "/v2/databases", "/v1/databases/x/y/z", "/v1/db/x/sql/", "/health/", "/v1/sql"]) {
-      const { status, json } = await service().call("GET", path);
-      expect([status, json?.code], path).toEqual([404, "not_found"]);
-      checkEnvelope(json, status);
-    }
-    const wrong = await service().call("DELETE", "/v1/databases");
-    expect([wrong.status, wrong.json.code]).toEqual([405, "invalid_request"]);
-    expect(new Set(wrong.headers.get("allow")!.split(/,\s*/))).toEqual(new Set(["GET", "POST"]));
-    checkEnvelope(wrong.json, 405);
-    for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
-      const { status, json } = await service().call("POST", "/v1/databases", '{"name":"form"}', {
-        "content-type": type,
-      });
-      expect([status, json.code], type).toEqual([415, "invalid_request"]);
-      checkEnvelope(json, status);
-    }
-    expect(
-      (
-        await service().call("POST", "/v1/databases", '{"name":"with-charset"}', {
-          "content-type": "application/json; charset=utf-8",
-        })
-      ).status,
-    ).toBe(201);
-  },
-);
+test("unknown routes, wrong methods and wrong types are refused with the envelope", async () => {
+  // An unknown route is not_found; a wrong method says which are allowed.
+  for (const path of ["/", "/v1", "/v2/databases", "/v1/databases/x/y/z", "/v1/db/x/sql/", "/health/", "/v1/sql"]) {
+    const { status, json } = await service().call("GET", path);
+    expect([status, json?.code], path).toEqual([404, "not_found"]);
+    checkEnvelope(json, status);
+  }
+  const wrong = await service().call("DELETE", "/v1/databases");
+  expect([wrong.status, wrong.json.code]).toEqual([405, "invalid_request"]);
+  expect(new Set(wrong.headers.get("allow")!.split(/,\s*/))).toEqual(new Set(["GET", "POST"]));
+  checkEnvelope(wrong.json, 405);
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
+    const { status, json } = await service().call("POST", "/v1/databases", '{"name":"form"}', {
+      "content-type": type,
+    });
+    expect([status, json.code], type).toEqual([415, "invalid_request"]);
+    checkEnvelope(json, status);
+  }
+  expect(
+    (
+      await service().call("POST", "/v1/databases", '{"name":"with-charset"}', {
+        "content-type": "application/json; charset=utf-8",
+      })
+    ).status,
+  ).toBe(201);
+});
 
-test(
-  "health answers ok in plain text, readiness in JSON, and the OpenAPI document holds exactly the " + "router's routes",
-  async () => {
-    const health = await service().call("GET", "/health");
-    expect([health.status, health.text]).toEqual([200, "ok"]);
-    expect(health.headers.get("content-type")).toMatch(/^text\/plain/);
-    const ready = await service().call("GET", "/health/ready");
-    expect([ready.status, ready.json.ready]).toEqual([200, true]);
-    const { status, json } = await service().call("GET", "/openapi.json");
-    expect(status).toBe(200);
-    expect(json).toEqual(JSON.parse(JSON.stringify(openapiDocument(endpoints))));
-  },
-);
+test("health answers in plain text, readiness in JSON; the OpenAPI document has exactly the routes", async () => {
+  const health = await service().call("GET", "/health");
+  expect([health.status, health.text]).toEqual([200, "ok"]);
+  expect(health.headers.get("content-type")).toMatch(/^text\/plain/);
+  const ready = await service().call("GET", "/health/ready");
+  expect([ready.status, ready.json.ready]).toEqual([200, true]);
+  const { status, json } = await service().call("GET", "/openapi.json");
+  expect(status).toBe(200);
+  expect(json).toEqual(JSON.parse(JSON.stringify(openapiDocument(endpoints))));
+});
 
 test("every route of the OpenAPI document is served, and nothing answers beside them", async () => {
   const { paths } = (await service().call("GET", "/openapi.json")).json as {

@@ -208,39 +208,34 @@ test("a profile that is named with a branch other than main is never created", a
   expect(json.databases.map((database: { name: string }) => database.name)).not.toContain(`${at.ns}--${at.profile}`);
 });
 
-test(
-  "on a database's own host the routes have no prefix; its branch comes from Service-Branch or the " + "host",
-  async () => {
-    const db = await service().database();
-    const { port } = service();
-    const sql = { stmts: [{ q: "SELECT 1" }] };
-    for (const host of [
-      `${db}.localhost`,
-      `${db}.localhost:${port}`,
-      `${db.toUpperCase()}.LocalHost`,
-      `${db}@main.localhost`,
-    ]) {
-      const { status, headers } = await callWithHost(port, host, "POST", "/v1/sql", sql);
-      expect([status, headers["service-txid"]], host).toEqual([200, "0"]);
-    }
-    expect((await callWithHost(port, `${db}.localhost`, "PUT", "/v1/kv/n/k", "text")).status).toBe(200);
-    expect((await service().call("GET", `/v1/db/${db}/kv/n/k`)).text).toBe('"text"');
-    expect((await callWithHost(port, `${db}.localhost`, "POST", "/v1/docs/c/find", {})).json).toEqual({
-      docs: [],
-      txid: 1,
-    });
-    expect((await callWithHost(port, `${db}.localhost`, "GET", "/v1/memory/s/turns")).json).toEqual({
-      turns: [],
-      txid: 1,
-    });
-    expect((await callWithHost(port, `${db}.localhost`, "POST", "/v1/vectors/c/search", { vector: [1] })).json).toEqual(
-      {
-        hits: [],
-        txid: 1,
-      },
-    );
-  },
-);
+test("on a database's own host routes have no prefix; Service-Branch or the host gives the branch", async () => {
+  const db = await service().database();
+  const { port } = service();
+  const sql = { stmts: [{ q: "SELECT 1" }] };
+  for (const host of [
+    `${db}.localhost`,
+    `${db}.localhost:${port}`,
+    `${db.toUpperCase()}.LocalHost`,
+    `${db}@main.localhost`,
+  ]) {
+    const { status, headers } = await callWithHost(port, host, "POST", "/v1/sql", sql);
+    expect([status, headers["service-txid"]], host).toEqual([200, "0"]);
+  }
+  expect((await callWithHost(port, `${db}.localhost`, "PUT", "/v1/kv/n/k", "text")).status).toBe(200);
+  expect((await service().call("GET", `/v1/db/${db}/kv/n/k`)).text).toBe('"text"');
+  expect((await callWithHost(port, `${db}.localhost`, "POST", "/v1/docs/c/find", {})).json).toEqual({
+    docs: [],
+    txid: 1,
+  });
+  expect((await callWithHost(port, `${db}.localhost`, "GET", "/v1/memory/s/turns")).json).toEqual({
+    turns: [],
+    txid: 1,
+  });
+  expect((await callWithHost(port, `${db}.localhost`, "POST", "/v1/vectors/c/search", { vector: [1] })).json).toEqual({
+    hits: [],
+    txid: 1,
+  });
+});
 
 test("a host that names no database, or a branch that is not there, is refused as the path form would be", async () => {
   const db = await service().database();

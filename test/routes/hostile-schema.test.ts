@@ -101,10 +101,10 @@ describe("a tenant's schema", () => {
   );
 
   test.each([1, 2])(
-    "of every hostile kind is carried along by base images, forks, rewinds, erasures, restarts, backups, " +
-      "restores, doctor and repair (seed %i)",
+    "of every hostile kind is carried along by all that copies or mends a database (seed %i)",
     { timeout: 15 * minuteMs },
     async (seed) => {
+      // Base images, forks, rewinds, erasures, restarts, backups, restores, doctor and repair.
       const one = await tenant(seed);
       const { service, directory, profile, make } = one;
       const [secret, kept] = await profile.add({ summary: "the zyxwvutsecret" }, { summary: "what stays" });

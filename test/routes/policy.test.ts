@@ -218,41 +218,36 @@ onBoth(
   },
 );
 
-test(
-  "governance-05: the platform key sets a namespace's policy, an admin token a profile's, before anything " +
-    "was ingested",
-  async () => {
-    const node = await startGuarded();
-    onTestFinished(() => node.service.close());
-    const policy = { policy: { retention: { pitr_secs: 3600 } } };
-    const place = "/v1/namespaces/acme/policy";
-    const own = "/v1/memory/acme/alice/policy";
-    const [read, write, admin, whole] = [
-      await node.mint({ db: "acme--alice" }, "read"),
-      await node.mint({ db: "acme--alice" }, "write"),
-      await node.mint({ db: "acme--alice" }, "admin"),
-      await node.mint({ ns: "acme" }, "admin"),
-    ];
-    const readStatus = async (...call: Parameters<typeof node.call>): Promise<number> =>
-      (await node.call(...call)).status;
-    expect(await readStatus(undefined, "PUT", place, policy)).toBe(401);
-    for (const token of [read, admin, whole])
-      expect([await readStatus(token, "PUT", place, policy), await readStatus(token, "GET", place)]).toEqual([
-        403, 403,
-      ]);
-    expect(await readStatus(platformKey, "PUT", place, policy)).toBe(200);
-    expect([
-      await readStatus(read, "PUT", own, policy),
-      await readStatus(write, "PUT", own, policy),
-      await readStatus(platformKey, "PUT", own, policy),
-    ]).toEqual([403, 403, 403]);
-    expect(await readStatus(admin, "PUT", own, { policy: { retention: { pitr_secs: 600 } } })).toBe(200);
-    const seen = await node.call(read, "GET", own);
-    expect([seen.status, seen.json.effective["retention.pitr_secs"]]).toEqual([200, 600]);
-    expect(await readStatus(whole, "PUT", "/v1/memory/acme/bob/policy", { policy: null })).toBe(200);
-    expect(await readStatus(await node.mint({ ns: "other" }, "admin"), "GET", own)).toBe(403);
-  },
-);
+test("governance-05: the platform key sets a namespace's policy, an admin token a profile's", async () => {
+  // Before anything was ingested.
+  const node = await startGuarded();
+  onTestFinished(() => node.service.close());
+  const policy = { policy: { retention: { pitr_secs: 3600 } } };
+  const place = "/v1/namespaces/acme/policy";
+  const own = "/v1/memory/acme/alice/policy";
+  const [read, write, admin, whole] = [
+    await node.mint({ db: "acme--alice" }, "read"),
+    await node.mint({ db: "acme--alice" }, "write"),
+    await node.mint({ db: "acme--alice" }, "admin"),
+    await node.mint({ ns: "acme" }, "admin"),
+  ];
+  const readStatus = async (...call: Parameters<typeof node.call>): Promise<number> =>
+    (await node.call(...call)).status;
+  expect(await readStatus(undefined, "PUT", place, policy)).toBe(401);
+  for (const token of [read, admin, whole])
+    expect([await readStatus(token, "PUT", place, policy), await readStatus(token, "GET", place)]).toEqual([403, 403]);
+  expect(await readStatus(platformKey, "PUT", place, policy)).toBe(200);
+  expect([
+    await readStatus(read, "PUT", own, policy),
+    await readStatus(write, "PUT", own, policy),
+    await readStatus(platformKey, "PUT", own, policy),
+  ]).toEqual([403, 403, 403]);
+  expect(await readStatus(admin, "PUT", own, { policy: { retention: { pitr_secs: 600 } } })).toBe(200);
+  const seen = await node.call(read, "GET", own);
+  expect([seen.status, seen.json.effective["retention.pitr_secs"]]).toEqual([200, 600]);
+  expect(await readStatus(whole, "PUT", "/v1/memory/acme/bob/policy", { policy: null })).toBe(200);
+  expect(await readStatus(await node.mint({ ns: "other" }, "admin"), "GET", own)).toBe(403);
+});
 
 onBoth(
   "governance-06 over %s: the lifetime of a task is cut to the policy's, said or not; a shorter one is left",
@@ -300,57 +295,51 @@ describe.each(wireNames)("governance-09 and governance-10 over %s", (wire) => {
   test.each([
     ["Ask", "ai_egress.ask", { question: "who?" }],
     ["Extract", "ai_egress.extract", { turns: [{ role: "user", content: "x" }] }],
-  ])(
-    "%s that policy denies is 403 naming the field; else it is not configured, for another use and another " +
-      "namespace too",
-    async (method, field, request) => {
-      const [ns, other] = [new Namespace(wire), new Namespace(wire)];
-      await ns.ingest("alice", { summary: "data exists" });
-      await ok(ns.put({ ai_egress: { [field.slice("ai_egress.".length)]: "deny" } }));
-      for (const profile of ["alice", "nobody"])
-        expect(await ns.call(method, profile, request)).toMatchObject({
-          code: "forbidden",
-          message: expect.stringContaining(field),
-        });
-      expect((await other.call(method, "alice", request)).code).toBe("unconfigured");
-      await ok(ns.put({}));
-      expect((await ns.call(method, "alice", request)).code).toBe("unconfigured");
-      // A profile denies it for itself.
-      await ok(ns.putProfile("bob", { ai_egress: { [field.slice("ai_egress.".length)]: "deny" } }));
-      expect([(await ns.call(method, "bob", request)).code, (await ns.call(method, "alice", request)).code]).toEqual([
-        "forbidden",
-        "unconfigured",
-      ]);
-      expect((await ns.call(method, "not--one", request)).code).toBe("invalid_request");
-    },
-  );
+  ])("%s that policy denies is 403 naming the field; else it is not configured", async (method, field, request) => {
+    // Not configured for another use and another namespace, too.
+    const [ns, other] = [new Namespace(wire), new Namespace(wire)];
+    await ns.ingest("alice", { summary: "data exists" });
+    await ok(ns.put({ ai_egress: { [field.slice("ai_egress.".length)]: "deny" } }));
+    for (const profile of ["alice", "nobody"])
+      expect(await ns.call(method, profile, request)).toMatchObject({
+        code: "forbidden",
+        message: expect.stringContaining(field),
+      });
+    expect((await other.call(method, "alice", request)).code).toBe("unconfigured");
+    await ok(ns.put({}));
+    expect((await ns.call(method, "alice", request)).code).toBe("unconfigured");
+    // A profile denies it for itself.
+    await ok(ns.putProfile("bob", { ai_egress: { [field.slice("ai_egress.".length)]: "deny" } }));
+    expect([(await ns.call(method, "bob", request)).code, (await ns.call(method, "alice", request)).code]).toEqual([
+      "forbidden",
+      "unconfigured",
+    ]);
+    expect((await ns.call(method, "not--one", request)).code).toBe("invalid_request");
+  });
 });
 
-test(
-  "governance-13: a corrupt policy lets no text out, stops no read and no write, and is mended by a " + "put",
-  async () => {
-    const directory = temporaryDirectory();
-    const node = await startService({ SERVICE_POLICY_CACHE_SECS: "0" }, directory);
-    onTestFinished(() => node.close());
-    const ns = new Namespace(node.wire("rest"));
-    await ok(ns.put({ memory: { task_ttl_max_secs: 600 } }));
-    const store = await FileStore.open(join(directory, "objects"), realWorld());
-    const object = await store.get(namespacePolicyKey(ns.name));
-    await store.put(namespacePolicyKey(ns.name), Buffer.from("not a policy"), {
-      kind: "version",
-      version: object!.version,
-    });
-    expect(await ns.call("Ask", "alice", { question: "who?" })).toMatchObject({
-      code: "unavailable",
-      message: expect.stringContaining("ai_egress.ask"),
-    });
-    await ns.ingest("alice", { summary: "a fact" }, { summary: "a task", type: "task" });
-    expect(await ns.summaries("alice", { query: "fact" })).toContain("a fact");
-    expect((await ns.get()).code).toBe("internal");
-    await ok(ns.put({ ai_egress: { ask: "deny" } }));
-    expect((await ns.call("Ask", "alice", { question: "who?" })).code).toBe("forbidden");
-  },
-);
+test("governance-13: a corrupt policy sends no text, stops no read or write, and is mended by a put", async () => {
+  const directory = temporaryDirectory();
+  const node = await startService({ SERVICE_POLICY_CACHE_SECS: "0" }, directory);
+  onTestFinished(() => node.close());
+  const ns = new Namespace(node.wire("rest"));
+  await ok(ns.put({ memory: { task_ttl_max_secs: 600 } }));
+  const store = await FileStore.open(join(directory, "objects"), realWorld());
+  const object = await store.get(namespacePolicyKey(ns.name));
+  await store.put(namespacePolicyKey(ns.name), Buffer.from("not a policy"), {
+    kind: "version",
+    version: object!.version,
+  });
+  expect(await ns.call("Ask", "alice", { question: "who?" })).toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining("ai_egress.ask"),
+  });
+  await ns.ingest("alice", { summary: "a fact" }, { summary: "a task", type: "task" });
+  expect(await ns.summaries("alice", { query: "fact" })).toContain("a fact");
+  expect((await ns.get()).code).toBe("internal");
+  await ok(ns.put({ ai_egress: { ask: "deny" } }));
+  expect((await ns.call("Ask", "alice", { question: "who?" })).code).toBe("forbidden");
+});
 
 test("a change is enforced on another node within the cache's time", async () => {
   const objects = `file://${temporaryDirectory()}`;

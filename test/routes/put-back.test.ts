@@ -23,10 +23,10 @@ async function checks(node: Service): Promise<Record<string, string>> {
 }
 
 test(
-  "F40: an older object storage is refused and told while the node stays ready; what is accepted is set " +
-    "aside, counted and listed",
+  "F40: older object storage is refused, the node stays ready, and what is accepted is set aside",
   { timeout: 60_000 },
   async () => {
+    // The refusal is told; what is set aside is counted and listed.
     const directory = temporaryDirectory();
     const older = temporaryDirectory();
     const put = (node: Service, key: string): ReturnType<Service["call"]> =>

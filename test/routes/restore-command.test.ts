@@ -91,42 +91,37 @@ async function stored(): Promise<Stored> {
 }
 
 describe("palimpsest restore", () => {
-  test(
-    "F78: rebuilds the newest state, a transaction id, a checkpoint and another branch, beside a node that " + "runs",
-    async () => {
-      const { service, db, store, row, directory } = await stored();
-      try {
-        const first = await row(1);
-        expect((await service.call("POST", `/v1/db/${db}/branches/main/checkpoint`, { name: "one" })).status).toBe(200);
-        await row(2);
-        expect((await service.call("POST", `/v1/db/${db}/branches`, { name: "side" })).status).toBe(201);
-        await row(3, "@side");
-        await row(4);
-        const before = readdirSync(join(directory, "db"), { recursive: true });
-        for (const [flags, rows] of [
-          [[], [1, 2, 4]],
-          [["--at", String(first)], [1]],
-          [["--at", "one"], [1]],
-          [
-            ["--branch", "side"],
-            [1, 2, 3],
-          ],
-        ] as const) {
-          const out = join(temporaryDirectory(), "out.db");
-          const done = await run("--object-store", store, "--database", db, "--out", out, ...flags);
-          expect(done, done.error).toMatchObject({ code: 0 });
-          expect(done.out).toMatch(
-            new RegExp(`^restored ${db}@\\w+ at transaction id \\d+: \\d+ pages, \\d+ bytes in `),
-          );
-          expect(done.error).toContain("100 % of");
-          expect(readRows(out)).toEqual(rows);
-        }
-        expect(readdirSync(join(directory, "db"), { recursive: true })).toEqual(before);
-      } finally {
-        await service.close();
+  test("F78: rebuilds the newest state, a txid, a checkpoint, another branch, beside a running node", async () => {
+    const { service, db, store, row, directory } = await stored();
+    try {
+      const first = await row(1);
+      expect((await service.call("POST", `/v1/db/${db}/branches/main/checkpoint`, { name: "one" })).status).toBe(200);
+      await row(2);
+      expect((await service.call("POST", `/v1/db/${db}/branches`, { name: "side" })).status).toBe(201);
+      await row(3, "@side");
+      await row(4);
+      const before = readdirSync(join(directory, "db"), { recursive: true });
+      for (const [flags, rows] of [
+        [[], [1, 2, 4]],
+        [["--at", String(first)], [1]],
+        [["--at", "one"], [1]],
+        [
+          ["--branch", "side"],
+          [1, 2, 3],
+        ],
+      ] as const) {
+        const out = join(temporaryDirectory(), "out.db");
+        const done = await run("--object-store", store, "--database", db, "--out", out, ...flags);
+        expect(done, done.error).toMatchObject({ code: 0 });
+        expect(done.out).toMatch(new RegExp(`^restored ${db}@\\w+ at transaction id \\d+: \\d+ pages, \\d+ bytes in `));
+        expect(done.error).toContain("100 % of");
+        expect(readRows(out)).toEqual(rows);
       }
-    },
-  );
+      expect(readdirSync(join(directory, "db"), { recursive: true })).toEqual(before);
+    } finally {
+      await service.close();
+    }
+  });
 
   test("restores by identity from objects alone, and says what it cannot do", async () => {
     const { service, db, store, row, directory } = await stored();

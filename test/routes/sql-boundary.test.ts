@@ -173,30 +173,27 @@ test("a table that has no row number left is the statement's own affair", async 
   });
 });
 
-test(
-  "SQLite's own tables are out of reach under any quoting, and its own statements still keep them in " + "step",
-  async () => {
-    const db = await table();
-    await ok(sql(db, "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n)"));
-    await ok(sql(db, "INSERT INTO a (n) VALUES (1)"));
-    for (const q of [
-      "UPDATE OR IGNORE 'sqlite_sequence' SET seq = 7",
-      "DELETE FROM 'sqlite_sequence'",
-      "INSERT OR REPLACE INTO 'sqlite_sequence' VALUES ('a', 7)",
-      "SELECT * FROM t, 'sqlite_sequence'",
-      "SELECT (SELECT seq FROM ('sqlite_sequence'))",
-      "CREATE TABLE b AS SELECT * FROM t, 'sqlite_sequence'",
-      "UPDATE t SET n = seq FROM 'sqlite_sequence'",
-    ])
-      expect(await sql(db, q), q).toMatchObject({ code: "invalid_request" });
-    for (const q of [
-      "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name <> 'sqlite_sequence'",
-      "ALTER TABLE a RENAME TO b",
-      "INSERT INTO b (n) VALUES (2)",
-      "ALTER TABLE b ADD COLUMN m",
-      "DROP TABLE b",
-      "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)",
-    ])
-      await ok(sql(db, q));
-  },
-);
+test("SQLite's own tables are out of reach under any quoting; its own statements keep them in step", async () => {
+  const db = await table();
+  await ok(sql(db, "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n)"));
+  await ok(sql(db, "INSERT INTO a (n) VALUES (1)"));
+  for (const q of [
+    "UPDATE OR IGNORE 'sqlite_sequence' SET seq = 7",
+    "DELETE FROM 'sqlite_sequence'",
+    "INSERT OR REPLACE INTO 'sqlite_sequence' VALUES ('a', 7)",
+    "SELECT * FROM t, 'sqlite_sequence'",
+    "SELECT (SELECT seq FROM ('sqlite_sequence'))",
+    "CREATE TABLE b AS SELECT * FROM t, 'sqlite_sequence'",
+    "UPDATE t SET n = seq FROM 'sqlite_sequence'",
+  ])
+    expect(await sql(db, q), q).toMatchObject({ code: "invalid_request" });
+  for (const q of [
+    "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name <> 'sqlite_sequence'",
+    "ALTER TABLE a RENAME TO b",
+    "INSERT INTO b (n) VALUES (2)",
+    "ALTER TABLE b ADD COLUMN m",
+    "DROP TABLE b",
+    "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)",
+  ])
+    await ok(sql(db, q));
+});

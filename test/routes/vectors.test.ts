@@ -11,31 +11,27 @@ describe.each(wireNames)("over %s", (name) => {
   const must = (method: string, request: object): Promise<Reply> => ok(call(method, request));
   const ids = (reply: Reply): string[] => reply.body.hits.map(({ id }: { id: string }) => id);
 
-  test(
-    "metadata comes back, filters a search before the nearest are chosen, and goes with the next upsert " +
-      "without it",
-    async () => {
-      const db = await service().database();
-      const coll = "c";
-      const vectors = Array.from({ length: 300 }, (_, n) => ({
-        id: `v${n}`,
-        embedding: [1, n / 1_000],
-        metadata: { n, even: n % 2 === 0 },
-      }));
-      expect((await must("UpsertVectors", { db, coll, vectors })).body.upserted).toBe(300);
-      await must("UpsertVector", { db, coll, id: "plain", embedding: [1, 0] });
-      expect(
-        ids(await must("SearchVectors", { db, coll, vector: [1, 0], k: 3, filter: { n: { $gte: 290 }, even: false } })),
-      ).toEqual(["v291", "v293", "v295"]);
-      const { body } = await must("SearchVectors", { db, coll, vector: [1, 0.005], k: 1 });
-      expect(body.hits[0]).toMatchObject({ id: "v5", metadata: { n: 5, even: false } });
-      expect(
-        (await must("SearchVectors", { db, coll, vector: [1, 0], k: 1, filter: { n: { $exists: false } } })).body.hits,
-      ).toEqual([{ id: "plain", distance: 0 }]);
-      await must("UpsertVector", { db, coll, id: "v5", embedding: [1, 0.005] });
-      expect(Object.keys((await must("GetVector", { db, coll, id: "v5" })).body)).not.toContain("metadata");
-    },
-  );
+  test("metadata comes back, filters before ranking, and goes with the next upsert without it", async () => {
+    const db = await service().database();
+    const coll = "c";
+    const vectors = Array.from({ length: 300 }, (_, n) => ({
+      id: `v${n}`,
+      embedding: [1, n / 1_000],
+      metadata: { n, even: n % 2 === 0 },
+    }));
+    expect((await must("UpsertVectors", { db, coll, vectors })).body.upserted).toBe(300);
+    await must("UpsertVector", { db, coll, id: "plain", embedding: [1, 0] });
+    expect(
+      ids(await must("SearchVectors", { db, coll, vector: [1, 0], k: 3, filter: { n: { $gte: 290 }, even: false } })),
+    ).toEqual(["v291", "v293", "v295"]);
+    const { body } = await must("SearchVectors", { db, coll, vector: [1, 0.005], k: 1 });
+    expect(body.hits[0]).toMatchObject({ id: "v5", metadata: { n: 5, even: false } });
+    expect(
+      (await must("SearchVectors", { db, coll, vector: [1, 0], k: 1, filter: { n: { $exists: false } } })).body.hits,
+    ).toEqual([{ id: "plain", distance: 0 }]);
+    await must("UpsertVector", { db, coll, id: "v5", embedding: [1, 0.005] });
+    expect(Object.keys((await must("GetVector", { db, coll, id: "v5" })).body)).not.toContain("metadata");
+  });
 
   test("a vector is read with its length, listed by id page by page, and deleted for good", async () => {
     const db = await service().database();

@@ -95,14 +95,12 @@ describe("what is sent", () => {
     expect(Object.keys(headers).filter((name) => name.startsWith("x-stainless"))).toEqual([]);
   });
 
-  test(
-    "a model that nobody has chosen is told how much to think; of others it is not known what they " + "understand",
-    async () => {
-      const { server, write } = await bench([fine], { model: undefined });
-      await write();
-      expect(server.requests[0]!.body.output_config).toMatchObject({ effort: "low" });
-    },
-  );
+  test("only a model that nobody has chosen is told how much to think", async () => {
+    // Of others it is not known what they understand.
+    const { server, write } = await bench([fine], { model: undefined });
+    await write();
+    expect(server.requests[0]!.body.output_config).toMatchObject({ effort: "low" });
+  });
 
   test("the identity says where it goes: the provider's own address unless told otherwise", async () => {
     const { assistant } = await bench([fine]);

@@ -33,30 +33,27 @@ test("what ran out of a time that was too short counts neither way", () => {
   expect(breaker.passes).toBe(false);
 });
 
-test(
-  "one probe at a time passes once its rest is over; a failed one doubles the rest up to its bound, an " +
-    "answered one ends it",
-  () => {
-    const world = stoppedWorld();
-    const breaker = new Breaker(world);
-    fail(breaker, breakerFailures);
-    for (let restMs: number = breakerOpenMs; ; restMs = Math.min(breakerOpenMsMax, restMs * 2)) {
-      world.pass(restMs - 1);
-      expect(breaker.enter(), `before ${restMs} are over`).toBeUndefined();
-      world.pass(1);
-      const leave = breaker.enter()!;
-      expect(breaker.enter(), "beside a probe").toBeUndefined();
-      leave("failed");
-      if (restMs === breakerOpenMsMax) break;
-    }
-    world.pass(breakerOpenMsMax);
-    breaker.enter()!("unknown");
-    expect(breaker.passes, "a probe that told nothing leaves room for another").toBe(true);
-    breaker.enter()!("answered");
-    fail(breaker, breakerFailures - 1);
-    expect(breaker.passes).toBe(true);
-  },
-);
+test("one probe at a time passes after the rest; failed it doubles the rest, answered it ends it", () => {
+  // The rest has a bound.
+  const world = stoppedWorld();
+  const breaker = new Breaker(world);
+  fail(breaker, breakerFailures);
+  for (let restMs: number = breakerOpenMs; ; restMs = Math.min(breakerOpenMsMax, restMs * 2)) {
+    world.pass(restMs - 1);
+    expect(breaker.enter(), `before ${restMs} are over`).toBeUndefined();
+    world.pass(1);
+    const leave = breaker.enter()!;
+    expect(breaker.enter(), "beside a probe").toBeUndefined();
+    leave("failed");
+    if (restMs === breakerOpenMsMax) break;
+  }
+  world.pass(breakerOpenMsMax);
+  breaker.enter()!("unknown");
+  expect(breaker.passes, "a probe that told nothing leaves room for another").toBe(true);
+  breaker.enter()!("answered");
+  fail(breaker, breakerFailures - 1);
+  expect(breaker.passes).toBe(true);
+});
 
 test("what was let in before it opened does not lengthen the rest", () => {
   const world = stoppedWorld();

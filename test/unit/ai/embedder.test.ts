@@ -42,37 +42,34 @@ function soon(ms = 5_000, from = world): number {
   return from.monotonicMs() + ms;
 }
 
-test(
-  "OpenAI's protocol: the key, the model, the texts and nothing of the machine are sent; vectors come in " +
-    "the order of the texts",
-  async () => {
-    const server = await modelServer();
-    const embedder = buildEmbedder(server);
-    const answer = await embedder.embed(["red apples", "green pears"], "document", soon());
-    expect(answer.failure).toBeUndefined();
-    expect([answer.sentItems, answer.sentBytes]).toEqual([2, 21]);
-    expect(answer.vectors.map((vector) => [...vector!])).toEqual(
-      ["red apples", "green pears"].map((text) => [...Float32Array.from(computeVector(text, 256))]),
-    );
-    const [request] = server.requests;
-    expect(server.requests).toHaveLength(1);
-    expect([request!.path, request!.authorization]).toEqual(["/v1/embeddings", "Bearer secret-key"]);
-    expect(request!.body).toEqual({
-      input: ["red apples", "green pears"],
-      model: "text-embedding-3-small",
-      encoding_format: "float",
-    });
-    expect(
-      Object.keys(request!.headers).filter((header) => header.startsWith("x-") || header.startsWith("openai")),
-    ).toEqual([]);
-    expect(embedder).toMatchObject({
-      provider: "openai",
-      name: "openai/text-embedding-3-small",
-      endpointHost: "127.0.0.1",
-      floor: 0.2,
-    });
-  },
-);
+test("OpenAI's protocol: only key, model and texts are sent; vectors come in the order of the texts", async () => {
+  // Nothing of the machine is sent.
+  const server = await modelServer();
+  const embedder = buildEmbedder(server);
+  const answer = await embedder.embed(["red apples", "green pears"], "document", soon());
+  expect(answer.failure).toBeUndefined();
+  expect([answer.sentItems, answer.sentBytes]).toEqual([2, 21]);
+  expect(answer.vectors.map((vector) => [...vector!])).toEqual(
+    ["red apples", "green pears"].map((text) => [...Float32Array.from(computeVector(text, 256))]),
+  );
+  const [request] = server.requests;
+  expect(server.requests).toHaveLength(1);
+  expect([request!.path, request!.authorization]).toEqual(["/v1/embeddings", "Bearer secret-key"]);
+  expect(request!.body).toEqual({
+    input: ["red apples", "green pears"],
+    model: "text-embedding-3-small",
+    encoding_format: "float",
+  });
+  expect(
+    Object.keys(request!.headers).filter((header) => header.startsWith("x-") || header.startsWith("openai")),
+  ).toEqual([]);
+  expect(embedder).toMatchObject({
+    provider: "openai",
+    name: "openai/text-embedding-3-small",
+    endpointHost: "127.0.0.1",
+    floor: 0.2,
+  });
+});
 
 test("Voyage's protocol says what a text is for, and lets the server cut what is too long", async () => {
   const server = await modelServer();

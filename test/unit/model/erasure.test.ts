@@ -171,31 +171,28 @@ describe("a topic", () => {
 });
 
 describe("a session", () => {
-  test(
-    "takes the memories that only it spoke of; others lose its provenance and are said to come from " + "somebody else",
-    () => {
-      const own = add({ summary: "own alone", sessionId: "s", source: "narwhal" });
-      const task = add({ type: "task", summary: "its task", sessionId: "s" });
-      const shared = add({ summary: "said twice", sessionId: "s", source: "narwhal" });
-      add({ summary: "said twice", sessionId: "t", source: "walrus" });
-      const borrowed = add({ summary: "first elsewhere", sessionId: "t", source: "walrus" });
-      add({ summary: "first elsewhere", sessionId: "s", source: "narwhal" });
-      const nameless = add({ summary: "said by nobody too", sessionId: "s", source: "narwhal" });
-      add({ summary: "said by nobody too" });
-      say("s", "kept turn");
-      expect(eraseSession("s").memoryIds).toEqual([own, task]);
-      expect([get(own), get(task)]).toEqual([undefined, undefined]);
-      expect(get(shared)).toMatchObject({ sessionId: "t", source: "walrus" });
-      expect(get(borrowed)).toMatchObject({ sessionId: "t", source: "walrus" });
-      expect(get(nameless)).toMatchObject({ sessionId: null, source: null });
-      expect(recalled("narwhal")).toEqual([]);
-      expect(recalled("walrus").sort()).toEqual([shared, borrowed].sort());
-      expect(database.connection.all("SELECT * FROM __service_memory_provenance WHERE session_id = 's'")).toEqual([]);
-      expect(listSessions(database.view(), {}).sessions.map(({ id }) => id)).toEqual(["t"]);
-      expect(lastTurns(database.view(), { sessionId: "s" }).turns).toHaveLength(1);
-      expectSoundIndex();
-    },
-  );
+  test("takes memories that only it spoke of; others lose its provenance and name another source", () => {
+    const own = add({ summary: "own alone", sessionId: "s", source: "narwhal" });
+    const task = add({ type: "task", summary: "its task", sessionId: "s" });
+    const shared = add({ summary: "said twice", sessionId: "s", source: "narwhal" });
+    add({ summary: "said twice", sessionId: "t", source: "walrus" });
+    const borrowed = add({ summary: "first elsewhere", sessionId: "t", source: "walrus" });
+    add({ summary: "first elsewhere", sessionId: "s", source: "narwhal" });
+    const nameless = add({ summary: "said by nobody too", sessionId: "s", source: "narwhal" });
+    add({ summary: "said by nobody too" });
+    say("s", "kept turn");
+    expect(eraseSession("s").memoryIds).toEqual([own, task]);
+    expect([get(own), get(task)]).toEqual([undefined, undefined]);
+    expect(get(shared)).toMatchObject({ sessionId: "t", source: "walrus" });
+    expect(get(borrowed)).toMatchObject({ sessionId: "t", source: "walrus" });
+    expect(get(nameless)).toMatchObject({ sessionId: null, source: null });
+    expect(recalled("narwhal")).toEqual([]);
+    expect(recalled("walrus").sort()).toEqual([shared, borrowed].sort());
+    expect(database.connection.all("SELECT * FROM __service_memory_provenance WHERE session_id = 's'")).toEqual([]);
+    expect(listSessions(database.view(), {}).sessions.map(({ id }) => id)).toEqual(["t"]);
+    expect(lastTurns(database.view(), { sessionId: "s" }).turns).toHaveLength(1);
+    expectSoundIndex();
+  });
 
   test("with turns takes its transcript and the number that it had come to", () => {
     for (const session of ["s", "t"])

@@ -94,69 +94,62 @@ describe("what is due", () => {
     expect(due({ retention: { supersededMaxCount: 1 }, isSwept: true })).toBeUndefined();
   });
 
-  test(
-    "is bounded by what was looked at, however many other memories stand before the first event, and a " +
-      "sweep goes on from there",
-    () => {
-      const { nowMs } = database;
-      for (let batch = 0; batch < 5; batch++)
-        take(...Array.from({ length: 500 }, (_, at) => ({ type: "fact", summary: `fact ${batch} ${at}` })));
-      database.nowMs += 10 * day;
-      const eventAtMs = database.nowMs;
-      take({ type: "event" });
-      expect(due({ retention: { eventMaxAgeMs: day } })).toBe(nowMs + day);
-      const swept = sweepAll({ eventMaxAgeMs: day });
-      expect(swept.dueAtMs).toBe(eventAtMs + day);
-      expect(due({ retention: { eventMaxAgeMs: day }, position: swept.position })).toBe(eventAtMs + day);
-    },
-  );
+  test("is bounded by what was looked at, however much stands before it; a sweep goes on from there", () => {
+    const { nowMs } = database;
+    for (let batch = 0; batch < 5; batch++)
+      take(...Array.from({ length: 500 }, (_, at) => ({ type: "fact", summary: `fact ${batch} ${at}` })));
+    database.nowMs += 10 * day;
+    const eventAtMs = database.nowMs;
+    take({ type: "event" });
+    expect(due({ retention: { eventMaxAgeMs: day } })).toBe(nowMs + day);
+    const swept = sweepAll({ eventMaxAgeMs: day });
+    expect(swept.dueAtMs).toBe(eventAtMs + day);
+    expect(due({ retention: { eventMaxAgeMs: day }, position: swept.position })).toBe(eventAtMs + day);
+  });
 
-  test(
-    "comes before anything that a sweep removes, whatever was written and swept, and sweeps at these times " + "end",
-    () => {
-      const random = seeded(7);
-      const retention = { eventMaxAgeMs: 3_000_000, supersededMaxAgeMs: 2_000_000, supersededMaxCount: 2 };
-      let position: object = {};
-      for (let round = 0; round < 150; round++) {
-        const pick = random();
-        if (pick < 0.3) put(`k${Math.floor(random() * 20)}`, random() < 0.5 ? Math.floor(random() * 4_000) : undefined);
-        else if (pick < 0.5) take({ type: "event" });
-        else if (pick < 0.6) take({ type: "task", ttlSecs: Math.floor(random() * 4_000) });
-        else if (pick < 0.8) take({ type: "fact", topicKey: `t${Math.floor(random() * 5)}` });
-        else {
-          const swept = sweepAll(retention, position);
-          position = swept.position;
-          const before = rows();
-          // Nothing goes before it is due.
-          if (swept.dueAtMs !== undefined && swept.dueAtMs > database.nowMs) {
-            database.nowMs = swept.dueAtMs - 1;
-            sweepAll(retention, position);
-            expect(rows()).toBe(before);
-          }
-          if (swept.dueAtMs === undefined) {
-            database.nowMs += 100 * day;
-            sweepAll(retention, position);
-            expect(rows()).toBe(before);
-          }
+  test("comes before anything that a sweep removes, whatever happened; sweeps at these times end", () => {
+    const random = seeded(7);
+    const retention = { eventMaxAgeMs: 3_000_000, supersededMaxAgeMs: 2_000_000, supersededMaxCount: 2 };
+    let position: object = {};
+    for (let round = 0; round < 150; round++) {
+      const pick = random();
+      if (pick < 0.3) put(`k${Math.floor(random() * 20)}`, random() < 0.5 ? Math.floor(random() * 4_000) : undefined);
+      else if (pick < 0.5) take({ type: "event" });
+      else if (pick < 0.6) take({ type: "task", ttlSecs: Math.floor(random() * 4_000) });
+      else if (pick < 0.8) take({ type: "fact", topicKey: `t${Math.floor(random() * 5)}` });
+      else {
+        const swept = sweepAll(retention, position);
+        position = swept.position;
+        const before = rows();
+        // Nothing goes before it is due.
+        if (swept.dueAtMs !== undefined && swept.dueAtMs > database.nowMs) {
+          database.nowMs = swept.dueAtMs - 1;
+          sweepAll(retention, position);
+          expect(rows()).toBe(before);
         }
-        database.nowMs += Math.floor(random() * 400_000);
+        if (swept.dueAtMs === undefined) {
+          database.nowMs += 100 * day;
+          sweepAll(retention, position);
+          expect(rows()).toBe(before);
+        }
       }
-      // From now on nobody writes: sweeps at the times that they name themselves come to an end.
-      let sweeps = 0;
-      for (
-        let swept = sweepAll(retention, position);
-        swept.dueAtMs !== undefined;
-        swept = sweepAll(retention, swept.position)
-      ) {
-        expect(++sweeps).toBeLessThan(1_000);
-        database.nowMs = Math.max(database.nowMs + 1, swept.dueAtMs);
-      }
-      expect(
-        database.connection.get(
-          "SELECT 1 FROM __service_memory WHERE type = 'event' OR superseded_at IS NOT NULL AND superseded_at < ?",
-          database.nowMs - retention.supersededMaxAgeMs,
-        ),
-      ).toBeUndefined();
-    },
-  );
+      database.nowMs += Math.floor(random() * 400_000);
+    }
+    // From now on nobody writes: sweeps at the times that they name themselves come to an end.
+    let sweeps = 0;
+    for (
+      let swept = sweepAll(retention, position);
+      swept.dueAtMs !== undefined;
+      swept = sweepAll(retention, swept.position)
+    ) {
+      expect(++sweeps).toBeLessThan(1_000);
+      database.nowMs = Math.max(database.nowMs + 1, swept.dueAtMs);
+    }
+    expect(
+      database.connection.get(
+        "SELECT 1 FROM __service_memory WHERE type = 'event' OR superseded_at IS NOT NULL AND superseded_at < ?",
+        database.nowMs - retention.supersededMaxAgeMs,
+      ),
+    ).toBeUndefined();
+  });
 });

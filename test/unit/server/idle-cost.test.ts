@@ -22,10 +22,10 @@ async function idleDay(nodes: number): Promise<Requests> {
 }
 
 test.each([3, 1_000])(
-  "an idle node of %d asks object storage at most a tenth of what it asked before, and etcd for its lease " +
-    "and whether the nodes have changed",
+  "an idle node of %d asks object storage at most a tenth of what it did, and etcd next to nothing",
   { timeout: 120_000 },
   async (nodes) => {
+    // etcd is asked for its lease and whether the nodes have changed.
     const { list, get, put, delete: removed, etcd } = await idleDay(nodes);
     expect(list).toBeLessThanOrEqual(before.list / 10);
     expect(get).toBeLessThanOrEqual(before.get / 10);

@@ -119,27 +119,24 @@ describe("revocation", () => {
     expect(decisions(own, { uuid: undefined, deletedAtMs })).toEqual(["allow", "forbidden", "forbidden"]);
   });
 
-  test(
-    "auth-17: a namespace token writes only when it is younger than the deletion by the skew, and reads " + "always",
-    () => {
-      const at = (issuedAtMs: number): string[] =>
-        decisions(admin({ namespace: "acme", issuedAtMs }), { uuid: "u2", deletedAtMs });
-      expect(at(deletedAtMs - 60_000)).toEqual(["allow", "forbidden", "forbidden"]);
-      expect(at(deletedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
-      expect(at(deletedAtMs + 2_000)).toEqual(["allow", "forbidden", "forbidden"]);
-      expect(at(deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
-      expect(decisions(admin({ namespace: "acme" }), { uuid: "u2", deletedAtMs: undefined })).toEqual([
-        "allow",
-        "allow",
-        "allow",
-      ]);
-      expect(decisions(admin({ namespace: "acme" }), { uuid: undefined, deletedAtMs })).toEqual([
-        "allow",
-        "forbidden",
-        "forbidden",
-      ]);
-    },
-  );
+  test("auth-17: a namespace token always reads, and writes when younger than the deletion by the skew", () => {
+    const at = (issuedAtMs: number): string[] =>
+      decisions(admin({ namespace: "acme", issuedAtMs }), { uuid: "u2", deletedAtMs });
+    expect(at(deletedAtMs - 60_000)).toEqual(["allow", "forbidden", "forbidden"]);
+    expect(at(deletedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
+    expect(at(deletedAtMs + 2_000)).toEqual(["allow", "forbidden", "forbidden"]);
+    expect(at(deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
+    expect(decisions(admin({ namespace: "acme" }), { uuid: "u2", deletedAtMs: undefined })).toEqual([
+      "allow",
+      "allow",
+      "allow",
+    ]);
+    expect(decisions(admin({ namespace: "acme" }), { uuid: undefined, deletedAtMs })).toEqual([
+      "allow",
+      "forbidden",
+      "forbidden",
+    ]);
+  });
 
   test("auth-17: where the deletion and the token have numbers, no clock has a say", () => {
     const at = (deletions: number | undefined, issuedAtMs: number): string[] => {

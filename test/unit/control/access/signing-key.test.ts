@@ -81,27 +81,24 @@ describe("precedence", () => {
     });
   });
 
-  test(
-    "a generated key stays: in the file, for its owner only, or in object storage for everyone who may read " + "there",
-    async () => {
-      const from = sources();
-      const made = await loadSigningKey(from);
-      expect(made.from).toBe("generated");
-      expect(await loadSigningKey(from)).toMatchObject({ from: "file", key: { kid: made.key.kid } });
-      expect(statSync(join(from.directory, "signing-key.pem")).mode & 0o777).toBe(0o600);
-      expect(readdirSync(from.directory)).toEqual(["signing-key.pem"]);
-      expect(await from.store.get(signingKeyKey)).toBeUndefined();
+  test("a generated key stays: in the file, for its owner only, or in object storage for its readers", async () => {
+    const from = sources();
+    const made = await loadSigningKey(from);
+    expect(made.from).toBe("generated");
+    expect(await loadSigningKey(from)).toMatchObject({ from: "file", key: { kid: made.key.kid } });
+    expect(statSync(join(from.directory, "signing-key.pem")).mode & 0o777).toBe(0o600);
+    expect(readdirSync(from.directory)).toEqual(["signing-key.pem"]);
+    expect(await from.store.get(signingKeyKey)).toBeUndefined();
 
-      const shared = sources({ persist: true });
-      const first = await loadSigningKey(shared);
-      expect(first.from).toBe("generated");
-      expect(existsSync(join(shared.directory, "signing-key.pem"))).toBe(false);
-      expect(await loadSigningKey(sources({ persist: true, store: shared.store }))).toMatchObject({
-        from: "object storage",
-        key: { kid: first.key.kid },
-      });
-    },
-  );
+    const shared = sources({ persist: true });
+    const first = await loadSigningKey(shared);
+    expect(first.from).toBe("generated");
+    expect(existsSync(join(shared.directory, "signing-key.pem"))).toBe(false);
+    expect(await loadSigningKey(sources({ persist: true, store: shared.store }))).toMatchObject({
+      from: "object storage",
+      key: { kid: first.key.kid },
+    });
+  });
 
   test("of nodes that race to keep a key, all take the winner's", async () => {
     const store = new MemoryStore();

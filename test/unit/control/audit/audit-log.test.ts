@@ -1,102 +1,29 @@
+/** Recording into the audit log: order, chains, what is left out, and a store that fails. */
 import { describe, expect, test } from "vitest";
-import { silentLog, type Log } from "../../../../src/base/log.ts";
-import { TrustedTime } from "../../../../src/base/trusted-time.ts";
-import { realWorld, type World } from "../../../../src/base/world.ts";
-import type { AuditEntry, AuditPolicy } from "../../../../src/control/audit/audit-entry.ts";
+import { silentLog } from "../../../../src/base/log.ts";
+import { realWorld } from "../../../../src/base/world.ts";
+import type { AuditEntry } from "../../../../src/control/audit/audit-entry.ts";
 import { AuditLog, auditEventsMax, auditStrangersMax } from "../../../../src/control/audit/audit-log.ts";
-import { AuditStreams, auditObjectsReadMax } from "../../../../src/control/audit/audit-streams.ts";
-import { auditTimeMs, type AuditEvent } from "../../../../src/format/audit/audit-event.ts";
+import { AuditStreams } from "../../../../src/control/audit/audit-streams.ts";
 import { brokenLinks, firstLink } from "../../../../src/format/audit/audit-object.ts";
-import { formatDay, parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
+import { parseAuditKey } from "../../../../src/format/audit/audit-keys.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
-import { setWorld } from "../../../support/set-world.ts";
 import { ScriptedStore } from "../../../support/scripted-store.ts";
+import {
+  dayMs,
+  nodeA,
+  on,
+  off,
+  all,
+  ingest,
+  open,
+  turnedWorld,
+  countingLog,
+} from "../../../support/turned-audit-log.ts";
 
-const dayMs = 86_400_000;
-const nodeA = "01HF7YAT00000000000000000A";
 const nodeB = "01HF7YAT00000000000000000B";
-const on: AuditPolicy = { enabled: true, includeReads: false, retentionSecs: undefined };
-const off: AuditPolicy = { ...on, enabled: false };
-const all = { fromMs: 0, limit: 1_000 };
 
-const ingest = (txid: number, namespace = "acme"): AuditEntry => ({
-  namespace,
-  profile: "alice",
-  action: "memory.ingest",
-  outcome: "ok",
-  txid,
-  identity: { kind: "anonymous" },
-});
 const stranger: AuditEntry = { ...ingest(0), txid: undefined, outcome: "denied", errorCode: "unauthorized" };
-
-interface Given {
-  readonly store?: ScriptedStore;
-  readonly world?: World;
-  readonly node?: string;
-  readonly log?: Log;
-  /** By namespace; `acme` is on, others are off. */
-  readonly policies?: Record<string, AuditPolicy>;
-  readonly readPolicy?: (namespace: string) => Promise<AuditPolicy>;
-}
-
-/** A log whose timer never fires: a test flushes itself. */
-function open({
-  store = new ScriptedStore(),
-  world = realWorld(),
-  node = nodeA,
-  log = silentLog,
-  policies = { acme: on },
-  readPolicy,
-}: Given = {}) {
-  const audit = new AuditLog({
-    store,
-    world,
-    log,
-    node,
-    flushMs: 1_000_000,
-    readPolicy: readPolicy ?? (async (namespace) => policies[namespace] ?? off),
-  });
-  const events = async (namespace = "acme"): Promise<readonly AuditEvent[]> =>
-    (await new AuditStreams(store, silentLog).read(namespace, all)).events;
-  return {
-    audit,
-    store,
-    policies,
-    events,
-    txids: async (namespace?: string) => (await events(namespace)).map(({ txid }) => txid),
-  };
-}
-
-/** A world whose wall clock the test turns; its ids say that time too. */
-function turnedWorld(startMs: number): World & { atMs: number } {
-  const world = realWorld();
-  const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  let ids = 0;
-  const nowMs = (): number => turned.atMs;
-  const turned = {
-    ...world,
-    atMs: startMs,
-    nowMs,
-    wallMs: nowMs,
-    ulid() {
-      let time = "";
-      for (let rest = turned.atMs; time.length < 10; rest = Math.floor(rest / 32)) time = digits[rest % 32]! + time;
-      return time + String(ids++).padStart(16, "0");
-    },
-  };
-  return Object.assign(turned, { time: new TrustedTime(nowMs, nowMs) });
-}
-
-/** Counts what is said, by message. */
-function countingLog(): Log & { readonly said: string[] } {
-  const said: string[] = [];
-  return {
-    said,
-    info: (message) => said.push(message),
-    warn: (message) => said.push(message),
-    error: (message) => said.push(message),
-  };
-}
 
 describe("recording", () => {
   test("events of a namespace are stored in order, chained, one object per flush", async () => {
@@ -128,26 +55,23 @@ describe("recording", () => {
     expect(parseAuditKey(third!)?.firstId).toBe(whole[2]!.id);
   });
 
-  test(
-    "the chain of a node goes on over a restart, however long ago its last event was, beside other " + "nodes",
-    async () => {
-      const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-      const store = new ScriptedStore();
-      for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
-        world.atMs += pauseMs;
-        for (const node of [nodeA, nodeB]) {
-          const { audit } = open({ store, world, node });
-          audit.record(ingest(n));
-          await audit.close();
-        }
+  test("a node's chain goes on over a restart, however old its last event, beside other nodes", async () => {
+    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+    const store = new ScriptedStore();
+    for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
+      world.atMs += pauseMs;
+      for (const node of [nodeA, nodeB]) {
+        const { audit } = open({ store, world, node });
+        audit.record(ingest(n));
+        await audit.close();
       }
-      const { events } = open({ store, world });
-      const stored = await events();
-      expect(stored).toHaveLength(10);
-      expect(brokenLinks(stored)).toEqual([]);
-      expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
-    },
-  );
+    }
+    const { events } = open({ store, world });
+    const stored = await events();
+    expect(stored).toHaveLength(10);
+    expect(brokenLinks(stored)).toEqual([]);
+    expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
+  });
 
   test("the change that switches a stream on is its first event, the one that switches it off its last", async () => {
     const { audit, policies, events } = open({ policies: {} });
@@ -194,18 +118,15 @@ describe("recording", () => {
     ]);
   });
 
-  test(
-    "audit-08: streams are per namespace; one that is off costs no object and reads as empty and " + "complete",
-    async () => {
-      const { audit, store, txids } = open({ policies: { acme: on, other: on } });
-      for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
-      await audit.flush();
-      expect(await txids("acme")).toEqual([4]);
-      expect(await txids("other")).toEqual([5]);
-      expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
-      expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
-    },
-  );
+  test("audit-08: streams are per namespace; one that is off stores nothing, empty and complete", async () => {
+    const { audit, store, txids } = open({ policies: { acme: on, other: on } });
+    for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
+    await audit.flush();
+    expect(await txids("acme")).toEqual([4]);
+    expect(await txids("other")).toEqual([5]);
+    expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
+    expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
+  });
 
   test("the actor is told by kind, hash and claims", async () => {
     const { audit, events } = open();
@@ -260,29 +181,26 @@ describe("recording", () => {
 });
 
 describe("a store that fails", () => {
-  test(
-    "what could not be stored is kept and stored in order when it can; answers that were lost make no " + "doubles",
-    async () => {
-      const log = countingLog();
-      const { audit, store, events, txids } = open({ log });
-      store.decideFate = () => "refused";
-      audit.record(ingest(1));
-      await audit.flush();
-      store.decideFate = (verb) => (verb === "put" ? "answerLost" : "fine");
-      audit.record(ingest(2));
-      await audit.flush();
-      store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
-      audit.record(ingest(3));
-      await audit.flush();
-      expect(await txids()).toEqual([1, 2]);
-      store.decideFate = () => "fine";
-      await audit.flush();
-      expect(await txids()).toEqual([1, 2, 3]);
-      expect(brokenLinks(await events())).toEqual([]);
-      expect(audit.dropped).toBe(0);
-      expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
-    },
-  );
+  test("what could not be stored is stored in order once it can; lost answers make no doubles", async () => {
+    const log = countingLog();
+    const { audit, store, events, txids } = open({ log });
+    store.decideFate = () => "refused";
+    audit.record(ingest(1));
+    await audit.flush();
+    store.decideFate = (verb) => (verb === "put" ? "answerLost" : "fine");
+    audit.record(ingest(2));
+    await audit.flush();
+    store.decideFate = (verb) => (verb === "put" ? "requestLost" : "fine");
+    audit.record(ingest(3));
+    await audit.flush();
+    expect(await txids()).toEqual([1, 2]);
+    store.decideFate = () => "fine";
+    await audit.flush();
+    expect(await txids()).toEqual([1, 2, 3]);
+    expect(brokenLinks(await events())).toEqual([]);
+    expect(audit.dropped).toBe(0);
+    expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
+  });
 
   test("a policy that cannot be read holds back its own namespace only, and is asked again", async () => {
     let readable = false;
@@ -404,192 +322,4 @@ test("events are flushed within the interval, without being asked", async () => 
   audit.record(ingest(2));
   await expect.poll(() => store.keys("audit/").length, { timeout: 2_000 }).toBe(2);
   await audit.close();
-});
-
-test(
-  "audit-07: a sweep removes only whole days before what the policy keeps, of every namespace by its own " + "policy",
-  async () => {
-    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-    const policies = {
-      acme: { ...on, retentionSecs: (2 * dayMs) / 1_000 },
-      "acme-x": { ...on, retentionSecs: 60 },
-      acme0: on,
-    };
-    const { audit, store } = open({ world, policies });
-    const namespaces = Object.keys(policies);
-    for (let day = 0; day < 5; day++) {
-      for (const namespace of namespaces) for (let n = 0; n < 20; n++) audit.record(ingest(n, namespace));
-      await audit.flush();
-      world.atMs += dayMs;
-    }
-    world.atMs -= dayMs;
-    const days = (): string[][] =>
-      namespaces.map((namespace) => store.keys(`audit/${namespace}/`).map((key) => parseAuditKey(key)!.day.slice(-2)));
-    expect(days()).toEqual([
-      ["01", "02", "03", "04", "05"],
-      ["01", "02", "03", "04", "05"],
-      ["01", "02", "03", "04", "05"],
-    ]);
-    // The cutoff of `acme` is noon of the 3rd: that day is not over by then.
-    expect(await audit.sweep()).toBe(6);
-    expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
-    expect(await audit.sweep()).toBe(0);
-    expect(formatDay(world.atMs)).toBe("2026-01-05");
-  },
-);
-
-test("F42: a sweep under a clock that has come to be ahead removes nothing", async () => {
-  const clock = setWorld(Date.UTC(2026, 0, 1, 12));
-  const { audit, store } = open({ world: clock.world, policies: { acme: { ...on, retentionSecs: dayMs / 1_000 } } });
-  audit.record(ingest(1));
-  await audit.flush();
-  clock.aheadMs = 4 * dayMs;
-  expect(await audit.sweep()).toBe(0);
-  expect(store.keys("audit/")).toHaveLength(1);
-});
-
-test("a sweep removes nothing of a namespace that is another node's to sweep", async () => {
-  const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-  const store = new ScriptedStore();
-  const ours = new Set(["acme"]);
-  const readPolicy = async (): Promise<AuditPolicy> => ({ ...on, retentionSecs: 60 });
-  const audit = new AuditLog({
-    store,
-    world,
-    log: silentLog,
-    node: nodeA,
-    flushMs: 1_000_000,
-    readPolicy,
-    tends: async (namespace) => ours.has(namespace),
-  });
-  for (const namespace of ["acme", "other"]) audit.record(ingest(1, namespace));
-  await audit.flush();
-  world.atMs += 3 * dayMs;
-  expect(await audit.sweep()).toBe(1);
-  expect([store.keys("audit/acme/").length, store.keys("audit/other/").length]).toEqual([0, 1]);
-  ours.add("other");
-  expect(await audit.sweep()).toBe(1);
-  expect(store.keys("audit/")).toEqual([]);
-});
-
-describe("reading", () => {
-  test(
-    "audit-06: pages of 2 over 6 one-event objects give 6 distinct ids and no gap; what arrives meanwhile " +
-      "comes too",
-    async () => {
-      const { audit } = open();
-      for (let txid = 1; txid <= 6; txid++) {
-        audit.record(ingest(txid));
-        await audit.flush();
-      }
-      const txids: unknown[] = [];
-      const ids = new Set<string>();
-      let cursor: string | undefined;
-      for (let page = 0; page === 0 || cursor !== undefined; page++) {
-        const { events, nextCursor, complete } = await audit.read("acme", { fromMs: 0, limit: 2, cursor });
-        expect(events.length).toBeLessThanOrEqual(2);
-        expect(complete).toBe(nextCursor === undefined);
-        for (const { id, txid } of events) {
-          ids.add(id);
-          txids.push(txid);
-        }
-        if (page === 1) {
-          audit.record(ingest(7));
-          await audit.flush();
-        }
-        cursor = nextCursor;
-      }
-      expect(txids).toEqual([1, 2, 3, 4, 5, 6, 7]);
-      expect(ids.size).toBe(7);
-    },
-  );
-
-  test("a page may end within an object, and the last one has no cursor even when it is full", async () => {
-    const { audit } = open();
-    for (let txid = 1; txid <= 4; txid++) audit.record(ingest(txid));
-    await audit.flush();
-    const first = await audit.read("acme", { fromMs: 0, limit: 3 });
-    expect(first.events.map(({ txid }) => txid)).toEqual([1, 2, 3]);
-    const last = await audit.read("acme", { fromMs: 0, limit: 1, cursor: first.nextCursor });
-    expect(last).toMatchObject({ events: [{ txid: 4 }], nextCursor: undefined, complete: true });
-  });
-
-  test("audit-06: filters by time, action, prefix, profile and outcome", async () => {
-    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-    const { audit } = open({ world });
-    const startMs = world.atMs;
-    const entries: AuditEntry[] = [
-      ingest(0),
-      { ...ingest(1), action: "memory.forget", profile: "bob" },
-      { ...ingest(2), action: "token.mint", profile: undefined },
-      { ...ingest(3), action: "ai.extract", outcome: "denied", errorCode: "forbidden" },
-      { ...ingest(4), outcome: "error", errorCode: "overloaded" },
-    ];
-    for (const entry of entries) {
-      audit.record(entry);
-      world.atMs += 10 * 3_600_000;
-    }
-    await audit.flush();
-    const found = async (filter: object): Promise<unknown[]> =>
-      (await audit.read("acme", { ...all, ...filter })).events.map(({ txid }) => txid);
-    expect(await found({})).toEqual([0, 1, 2, 3, 4]);
-    expect(await found({ action: "memory.ingest" })).toEqual([0, 4]);
-    expect(await found({ action: "memory." })).toEqual([0, 1, 4]);
-    expect(await found({ action: "memory" })).toEqual([]);
-    expect(await found({ profile: "bob" })).toEqual([1]);
-    expect(await found({ outcome: "denied" })).toEqual([3]);
-    expect(await found({ outcome: "error" })).toEqual([4]);
-    for (let from = 0; from <= 5; from++) {
-      for (let to = from; to <= 5; to++) {
-        const window = { fromMs: startMs + from * 10 * 3_600_000, toMs: startMs + to * 10 * 3_600_000 };
-        expect(await found(window)).toEqual([0, 1, 2, 3, 4].slice(from, to));
-      }
-    }
-  });
-
-  test("a window finds events deep within an object of an earlier time", async () => {
-    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-    const { audit } = open({ world });
-    const startMs = world.atMs;
-    for (let n = 0; n <= 60; n++, world.atMs += 1_000) audit.record(ingest(n));
-    await audit.flush();
-    const { events } = await audit.read("acme", { fromMs: startMs + 60_000, limit: 10 });
-    expect(events.map(({ txid }) => txid)).toEqual([60]);
-    expect(auditTimeMs(events[0]!)).toBe(startMs + 60_000);
-  });
-
-  test("a narrow filter ends a page early and the next one goes on", async () => {
-    const { audit } = open();
-    const objects = auditObjectsReadMax + 30;
-    for (let txid = 0; txid < objects; txid++) {
-      audit.record(txid === objects - 1 ? { ...ingest(txid), profile: "bob" } : ingest(txid));
-      await audit.flush();
-    }
-    const first = await audit.read("acme", { ...all, profile: "bob" });
-    expect(first).toMatchObject({ events: [], complete: false });
-    const second = await audit.read("acme", { ...all, profile: "bob", cursor: first.nextCursor });
-    expect(second).toMatchObject({ events: [{ txid: objects - 1 }], nextCursor: undefined, complete: true });
-  });
-
-  test.each(["", "x", "Zm9v", "!!!!", Buffer.from("2026-01-01/x 0").toString("base64url")])(
-    "%j is no cursor",
-    async (cursor) => {
-      const { audit } = open();
-      await expect(audit.read("acme", { ...all, cursor })).rejects.toMatchObject({ code: "invalid_request" });
-    },
-  );
-
-  test("an object that cannot be read is passed over, and the page says that it is not complete", async () => {
-    const log = countingLog();
-    const { audit, store } = open({ log });
-    for (let txid = 1; txid <= 3; txid++) {
-      audit.record(ingest(txid));
-      await audit.flush();
-    }
-    store.spoil(store.keys("audit/")[1]!, (bytes) => bytes.fill(0xff, 3, 9));
-    const { events, complete, nextCursor } = await audit.read("acme", all);
-    expect(events.map(({ txid }) => txid)).toEqual([1, 3]);
-    expect({ complete, nextCursor }).toEqual({ complete: false, nextCursor: undefined });
-    expect(log.said.join()).toContain("cannot be read");
-  });
 });

@@ -27,24 +27,21 @@ async function listOrders(records: CopyRecords, node: string): Promise<CopyPlace
 }
 
 describe("copies", () => {
-  test(
-    "are listed by database, each with its node's word once it is purged; a node speaks only of its " + "own",
-    async () => {
-      const { records, clock } = kept();
-      const [ofA, ofB] = [await records.register(uuid, a), await records.register(uuid, b)];
-      await records.register(other, a);
-      expect((await records.list(uuid)).map(({ copy, node, name, purged }) => ({ copy, node, name, purged }))).toEqual([
-        { copy: ofA, ...a, purged: undefined },
-        { copy: ofB, ...b, purged: undefined },
-      ]);
-      await records.purged(uuid, b.node, 4, undefined);
-      expect(await records.list(uuid)).toEqual([
-        expect.objectContaining({ copy: ofA, purged: undefined }),
-        expect.objectContaining({ copy: ofB, purged: { atMs: clock.now, filesRemoved: 4 } }),
-      ]);
-      expect((await records.list(other)).map(({ purged }) => purged)).toEqual([undefined]);
-    },
-  );
+  test("are listed by database, each with its node's word once purged; a node speaks only of its own", async () => {
+    const { records, clock } = kept();
+    const [ofA, ofB] = [await records.register(uuid, a), await records.register(uuid, b)];
+    await records.register(other, a);
+    expect((await records.list(uuid)).map(({ copy, node, name, purged }) => ({ copy, node, name, purged }))).toEqual([
+      { copy: ofA, ...a, purged: undefined },
+      { copy: ofB, ...b, purged: undefined },
+    ]);
+    await records.purged(uuid, b.node, 4, undefined);
+    expect(await records.list(uuid)).toEqual([
+      expect.objectContaining({ copy: ofA, purged: undefined }),
+      expect.objectContaining({ copy: ofB, purged: { atMs: clock.now, filesRemoved: 4 } }),
+    ]);
+    expect((await records.list(other)).map(({ purged }) => purged)).toEqual([undefined]);
+  });
 
   test("a node that has made another copy meanwhile keeps that one, and what it has said stays as it was", async () => {
     const { records } = kept();
@@ -60,27 +57,24 @@ describe("copies", () => {
     ]);
   });
 
-  test(
-    "what was said of purged copies stays while an erasure is unfinished, and for standing ones nothing " + "goes",
-    async () => {
-      const { store, records } = kept();
-      await records.register(uuid, a);
-      await records.purged(uuid, a.node, 1, undefined);
-      const standing = await records.register(uuid, b);
-      const marker = erasureMarkerKey(uuid, "ers_01HF7YAT000000000000000001");
-      await store.put(marker, Uint8Array.of(1), { kind: "absent" });
-      await records.clear(uuid);
-      expect(await records.list(uuid)).toHaveLength(2);
-      expect(await records.end(uuid)).toBe("an erasure that is not completed");
-      await store.delete(marker);
-      await records.clear(uuid);
-      expect((await records.list(uuid)).map(({ copy }) => copy)).toEqual([standing]);
-      expect(await records.end(uuid)).toMatch(`a copy on node ${b.name} (${b.node})`);
-      await records.purged(uuid, b.node, 1, undefined);
-      expect(await records.end(uuid)).toBeUndefined();
-      expect(store.keys("copies/")).toEqual([]);
-    },
-  );
+  test("words on purged copies stay while an erasure is unfinished; of standing ones nothing goes", async () => {
+    const { store, records } = kept();
+    await records.register(uuid, a);
+    await records.purged(uuid, a.node, 1, undefined);
+    const standing = await records.register(uuid, b);
+    const marker = erasureMarkerKey(uuid, "ers_01HF7YAT000000000000000001");
+    await store.put(marker, Uint8Array.of(1), { kind: "absent" });
+    await records.clear(uuid);
+    expect(await records.list(uuid)).toHaveLength(2);
+    expect(await records.end(uuid)).toBe("an erasure that is not completed");
+    await store.delete(marker);
+    await records.clear(uuid);
+    expect((await records.list(uuid)).map(({ copy }) => copy)).toEqual([standing]);
+    expect(await records.end(uuid)).toMatch(`a copy on node ${b.name} (${b.node})`);
+    await records.purged(uuid, b.node, 1, undefined);
+    expect(await records.end(uuid)).toBeUndefined();
+    expect(store.keys("copies/")).toEqual([]);
+  });
 
   test("an order is given once, to one node, until it is carried out", async () => {
     const { records } = kept();
@@ -92,34 +86,26 @@ describe("copies", () => {
     expect(await listOrders(records, a.node)).toEqual([]);
   });
 
-  test(
-    "F89: a node that is forgotten has no standing copy and no order any more; what it had said, and what " +
-      "others have, stays",
-    async () => {
-      const { records, clock } = kept();
-      const said = await records.register(other, a);
-      await records.purged(other, a.node, 2, undefined);
-      const lost = await records.register(uuid, a);
-      const ofB = await records.register(uuid, b);
-      await records.order({ uuid, node: a.node, copy: lost });
-      expect(await records.isForgotten(a.node)).toBe(false);
-      expect(await records.forget(a.node)).toBe(1);
-      expect(await records.forget(a.node)).toBe(0);
-      expect(await records.isForgotten(a.node)).toBe(true);
-      expect(await listOrders(records, a.node)).toEqual([]);
-      expect((await records.list(uuid)).map(({ copy, forgottenAtMs }) => [copy, forgottenAtMs])).toEqual([
-        [lost, clock.now],
-        [ofB, undefined],
-      ]);
-      expect(
-        (await records.list(other)).map(({ copy, purged, forgottenAtMs }) => [
-          copy,
-          purged?.filesRemoved,
-          forgottenAtMs,
-        ]),
-      ).toEqual([[said, 2, undefined]]);
-    },
-  );
+  test("F89: a forgotten node has no standing copy and no order; its words and others' copies stay", async () => {
+    const { records, clock } = kept();
+    const said = await records.register(other, a);
+    await records.purged(other, a.node, 2, undefined);
+    const lost = await records.register(uuid, a);
+    const ofB = await records.register(uuid, b);
+    await records.order({ uuid, node: a.node, copy: lost });
+    expect(await records.isForgotten(a.node)).toBe(false);
+    expect(await records.forget(a.node)).toBe(1);
+    expect(await records.forget(a.node)).toBe(0);
+    expect(await records.isForgotten(a.node)).toBe(true);
+    expect(await listOrders(records, a.node)).toEqual([]);
+    expect((await records.list(uuid)).map(({ copy, forgottenAtMs }) => [copy, forgottenAtMs])).toEqual([
+      [lost, clock.now],
+      [ofB, undefined],
+    ]);
+    expect(
+      (await records.list(other)).map(({ copy, purged, forgottenAtMs }) => [copy, purged?.filesRemoved, forgottenAtMs]),
+    ).toEqual([[said, 2, undefined]]);
+  });
 
   test("a record that cannot be read is a fault, never no copy", async () => {
     const { store, records } = kept();

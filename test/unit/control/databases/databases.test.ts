@@ -51,49 +51,41 @@ class FailingStore extends MemoryStore {
 }
 
 describe("databases", () => {
-  test(
-    "a database is taken for deleted by its tombstone or its name's next holder, never because its claim is " +
-      "missing",
-    async () => {
-      const store = new MemoryStore();
-      const databases = new Databases(store, world);
-      const [kept, gone, again] = [
-        await databases.create("kept"),
-        await databases.create("gone"),
-        await databases.create("again"),
-      ];
-      await databases.remove("gone");
-      await databases.remove("again");
-      await databases.create("again");
-      // A deletion that did not come to pass leaves a marker; and then the claim is lost.
-      await store.put(purgeKey(kept.uuid), Buffer.from("kept"), { kind: "absent" });
-      const known = async (): Promise<unknown> => ({
-        listed: (await new Databases(store, world).deletedUuids()).toSorted(),
-        each: await Promise.all([kept, gone, again].map(({ uuid }) => wasDeleted(store, uuid))),
-      });
-      const expected = { listed: [gone.uuid, again.uuid].toSorted(), each: [false, true, true] };
-      expect(await known()).toEqual(expected);
-      await store.delete(nameClaimKey("kept"));
-      expect(await known()).toEqual(expected);
-    },
-  );
+  test("a database counts as deleted by its tombstone or its name's next holder, not by a missing claim", async () => {
+    const store = new MemoryStore();
+    const databases = new Databases(store, world);
+    const [kept, gone, again] = [
+      await databases.create("kept"),
+      await databases.create("gone"),
+      await databases.create("again"),
+    ];
+    await databases.remove("gone");
+    await databases.remove("again");
+    await databases.create("again");
+    // A deletion that did not come to pass leaves a marker; and then the claim is lost.
+    await store.put(purgeKey(kept.uuid), Buffer.from("kept"), { kind: "absent" });
+    const known = async (): Promise<unknown> => ({
+      listed: (await new Databases(store, world).deletedUuids()).toSorted(),
+      each: await Promise.all([kept, gone, again].map(({ uuid }) => wasDeleted(store, uuid))),
+    });
+    const expected = { listed: [gone.uuid, again.uuid].toSorted(), each: [false, true, true] };
+    expect(await known()).toEqual(expected);
+    await store.delete(nameClaimKey("kept"));
+    expect(await known()).toEqual(expected);
+  });
 
-  test(
-    "a database whose removal failed half way is not taken for deleted by a node that remembers its name's " +
-      "last holder",
-    async () => {
-      const store = new MeddledStore();
-      const [here, there] = [new Databases(store, world), new Databases(store, world)];
-      const first = await here.create("again");
-      await there.remove("again");
-      const second = await there.create("again");
-      expect((await here.require("again")).uuid).toBe(first.uuid);
-      // The marker is there, and the tombstone is not.
-      await store.put(purgeKey(second.uuid), Buffer.from("again"), { kind: "absent" });
-      expect(await here.deletedUuids()).toEqual([first.uuid]);
-      expect((await new Databases(store, world).require("again")).uuid).toBe(second.uuid);
-    },
-  );
+  test("a half-removed database is not taken for deleted by a node that remembers its name's last holder", async () => {
+    const store = new MeddledStore();
+    const [here, there] = [new Databases(store, world), new Databases(store, world)];
+    const first = await here.create("again");
+    await there.remove("again");
+    const second = await there.create("again");
+    expect((await here.require("again")).uuid).toBe(first.uuid);
+    // The marker is there, and the tombstone is not.
+    await store.put(purgeKey(second.uuid), Buffer.from("again"), { kind: "absent" });
+    expect(await here.deletedUuids()).toEqual([first.uuid]);
+    expect((await new Databases(store, world).require("again")).uuid).toBe(second.uuid);
+  });
 
   test("core-02: a name is claimed once; the list shows every database", async () => {
     const databases = new Databases(new MemoryStore(), world);
@@ -114,104 +106,85 @@ describe("databases", () => {
     expect(creations.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   });
 
-  test(
-    "distribution-07: of two nodes that create one name at once one gets it; the other is told so, and " +
-      "means the same database by it",
-    async () => {
-      const store = new MemoryStore();
-      const nodes = [new Databases(store, world), new Databases(store, world)] as const;
-      // Both have looked and found nobody.
-      for (const node of nodes) expect(await node.find("a")).toBeUndefined();
-      const outcomes = await Promise.allSettled(nodes.map((node) => node.create("a")));
-      expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-      const lost = outcomes.find(({ status }) => status === "rejected") as PromiseRejectedResult;
-      expect(lost.reason).toMatchObject({ code: "already_exists" });
-      const records = await Promise.all(nodes.map((node) => node.require("a")));
-      expect(records[0]).toEqual(records[1]);
-      expect((await store.list("names/", { limit: 10 })).objects).toHaveLength(1);
-    },
-  );
+  test("distribution-07: of two nodes that create one name one gets it; the other hears so and means it", async () => {
+    const store = new MemoryStore();
+    const nodes = [new Databases(store, world), new Databases(store, world)] as const;
+    // Both have looked and found nobody.
+    for (const node of nodes) expect(await node.find("a")).toBeUndefined();
+    const outcomes = await Promise.allSettled(nodes.map((node) => node.create("a")));
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const lost = outcomes.find(({ status }) => status === "rejected") as PromiseRejectedResult;
+    expect(lost.reason).toMatchObject({ code: "already_exists" });
+    const records = await Promise.all(nodes.map((node) => node.require("a")));
+    expect(records[0]).toEqual(records[1]);
+    expect((await store.list("names/", { limit: 10 })).objects).toHaveLength(1);
+  });
 
-  test(
-    "distribution-08: a profile that both nodes make is one database; deleted by way of one, the next life " +
-      "is another and the same for both",
-    async () => {
-      const store = new MemoryStore();
-      let skippedMs = 0;
-      const skipping = { ...world, monotonicMs: () => world.monotonicMs() + skippedMs };
-      const [a, b] = [new Databases(store, world), new Databases(store, skipping)];
-      const [first, same] = await Promise.all([a.ensure("acme--alice"), b.ensure("acme--alice")]);
-      expect(first).toEqual(same);
-      await a.remove("acme--alice");
-      // For a few seconds b goes by what it remembers; whoever finds the database gone asks, and then it knows.
-      expect((await b.ensure("acme--alice")).uuid).toBe(first.uuid);
-      expect(await b.isHeldBy("acme--alice", first.uuid)).toBe(false);
-      const next = await b.ensure("acme--alice");
-      expect(next.uuid).not.toBe(first.uuid);
-      expect(await a.ensure("acme--alice")).toEqual(next);
-      expect(await b.isHeldBy("acme--alice", next.uuid)).toBe(true);
-      await a.remove("acme--alice");
-      skippedMs += 60_000;
-      expect(await b.find("acme--alice")).toBeUndefined();
-    },
-  );
+  test("distribution-08: a profile made by both nodes is one, and so is its next life after a deletion", async () => {
+    const store = new MemoryStore();
+    let skippedMs = 0;
+    const skipping = { ...world, monotonicMs: () => world.monotonicMs() + skippedMs };
+    const [a, b] = [new Databases(store, world), new Databases(store, skipping)];
+    const [first, same] = await Promise.all([a.ensure("acme--alice"), b.ensure("acme--alice")]);
+    expect(first).toEqual(same);
+    await a.remove("acme--alice");
+    // For a few seconds b goes by what it remembers; whoever finds the database gone asks, and then it knows.
+    expect((await b.ensure("acme--alice")).uuid).toBe(first.uuid);
+    expect(await b.isHeldBy("acme--alice", first.uuid)).toBe(false);
+    const next = await b.ensure("acme--alice");
+    expect(next.uuid).not.toBe(first.uuid);
+    expect(await a.ensure("acme--alice")).toEqual(next);
+    expect(await b.isHeldBy("acme--alice", next.uuid)).toBe(true);
+    await a.remove("acme--alice");
+    skippedMs += 60_000;
+    expect(await b.find("acme--alice")).toBeUndefined();
+  });
 
-  test(
-    "distribution-09: a node that starts finds every deletion in the tombstones: tokens of an earlier life " +
-      "are void at once",
-    async () => {
-      const store = new MemoryStore();
-      const before = new Databases(store, world);
-      const first = await before.create("a");
-      await before.remove("a");
-      await before.create("b");
-      await before.remove("b");
-      const second = await before.create("b");
-      const started = new Databases(store, world);
-      const [ofA, ofB] = [await started.standing("a"), await started.standing("b")];
-      expect(ofA).toEqual({ uuid: undefined, deletedAtMs: expect.any(Number) as number });
-      expect(ofB).toEqual({ uuid: second.uuid, deletedAtMs: expect.any(Number) as number });
-      expect(ofA.deletedAtMs).toBeGreaterThanOrEqual(first.createdAtMs);
-      expect(ofB.deletedAtMs).toBeLessThan(second.createdAtMs);
-    },
-  );
+  test("distribution-09: a starting node finds every tombstone: tokens of earlier lives are void at once", async () => {
+    const store = new MemoryStore();
+    const before = new Databases(store, world);
+    const first = await before.create("a");
+    await before.remove("a");
+    await before.create("b");
+    await before.remove("b");
+    const second = await before.create("b");
+    const started = new Databases(store, world);
+    const [ofA, ofB] = [await started.standing("a"), await started.standing("b")];
+    expect(ofA).toEqual({ uuid: undefined, deletedAtMs: expect.any(Number) as number });
+    expect(ofB).toEqual({ uuid: second.uuid, deletedAtMs: expect.any(Number) as number });
+    expect(ofA.deletedAtMs).toBeGreaterThanOrEqual(first.createdAtMs);
+    expect(ofB.deletedAtMs).toBeLessThan(second.createdAtMs);
+  });
 
-  test(
-    "auth-17: a name's standing is who holds it and when it was last taken from somebody, on every node and " +
-      "in every life",
-    async () => {
-      const store = new MemoryStore();
-      const databases = new Databases(store, world);
-      const elsewhere = (): Databases => new Databases(store, world);
-      expect(await databases.standing("a")).toEqual({ uuid: undefined, deletedAtMs: undefined });
-      const first = await databases.create("a");
-      expect(await databases.standing("a")).toEqual({ uuid: first.uuid, deletedAtMs: undefined });
-      let last = 0;
-      for (let life = 0; life < 3; life++) {
-        await databases.remove("a");
-        const { uuid, deletedAtMs } = await databases.standing("a");
-        expect(uuid).toBeUndefined();
-        expect(deletedAtMs).toBeGreaterThanOrEqual(last);
-        last = deletedAtMs!;
-        const next = await databases.create("a");
-        expect(next.createdAtMs).toBeGreaterThan(last);
-        for (const node of [databases, elsewhere()])
-          expect(await node.standing("a")).toEqual({ uuid: next.uuid, deletedAtMs: last });
-      }
-    },
-  );
+  test("auth-17: a name's standing is its holder and its last taking, on every node, in every life", async () => {
+    const store = new MemoryStore();
+    const databases = new Databases(store, world);
+    const elsewhere = (): Databases => new Databases(store, world);
+    expect(await databases.standing("a")).toEqual({ uuid: undefined, deletedAtMs: undefined });
+    const first = await databases.create("a");
+    expect(await databases.standing("a")).toEqual({ uuid: first.uuid, deletedAtMs: undefined });
+    let last = 0;
+    for (let life = 0; life < 3; life++) {
+      await databases.remove("a");
+      const { uuid, deletedAtMs } = await databases.standing("a");
+      expect(uuid).toBeUndefined();
+      expect(deletedAtMs).toBeGreaterThanOrEqual(last);
+      last = deletedAtMs!;
+      const next = await databases.create("a");
+      expect(next.createdAtMs).toBeGreaterThan(last);
+      for (const node of [databases, elsewhere()])
+        expect(await node.standing("a")).toEqual({ uuid: next.uuid, deletedAtMs: last });
+    }
+  });
 
-  test(
-    "the standing of a name that is not known fails with the store; one that is known goes on in an " + "outage",
-    async () => {
-      const store = new FailingStore();
-      const databases = new Databases(store, world);
-      const { uuid } = await databases.create("a");
-      store.outage = "refused";
-      await expect(databases.standing("b")).rejects.toMatchObject({ kind: "unavailable" });
-      expect(await databases.standing("a")).toEqual({ uuid, deletedAtMs: undefined });
-    },
-  );
+  test("an unknown name's standing fails with the store; one that is known goes on in an outage", async () => {
+    const store = new FailingStore();
+    const databases = new Databases(store, world);
+    const { uuid } = await databases.create("a");
+    store.outage = "refused";
+    await expect(databases.standing("b")).rejects.toMatchObject({ kind: "unavailable" });
+    expect(await databases.standing("a")).toEqual({ uuid, deletedAtMs: undefined });
+  });
 
   test("a deleted name leaves a tombstone; the next life has a fresh uuid and a later birth", async () => {
     const store = new MemoryStore();
@@ -239,54 +212,48 @@ describe("databases", () => {
   });
 
   for (const name of ["a", "acme--alice"]) {
-    test(
-      `what has taken the name ${name} since is not what is removed, when the removal's answer was lost and ` +
-        "another node was quick",
-      async () => {
-        const store = new MeddledStore();
-        const [here, there] = [new Databases(store, world), new Databases(store, world)];
-        const first = await here.create(name);
-        let second: { readonly uuid: string } | undefined;
-        store.afterLost = async () => void (second = await there.create(name));
-        expect((await here.remove(name)).uuid).toBe(first.uuid);
-        expect((await new Databases(store, world).require(name)).uuid).toBe(second!.uuid);
-        expect(await here.deletedUuids()).toEqual([first.uuid]);
-        if (name === "a") return;
-        // Somebody else's removal is not ours: profiles' deletions are counted; those of others are told apart by their
-        // time.
-        store.beforeLost = async () => {
-          await there.remove(name);
-          await there.create(name);
-        };
-        await expect(here.remove(name)).rejects.toMatchObject({ code: "database_not_found" });
-        expect((await new Databases(store, world).deletedUuids()).toSorted()).toEqual(
-          [first.uuid, second!.uuid].toSorted(),
-        );
-      },
-    );
+    test(`what has taken the name ${name} since is not removed when the removal's answer was lost`, async () => {
+      // Another node was quick to take it.
+      const store = new MeddledStore();
+      const [here, there] = [new Databases(store, world), new Databases(store, world)];
+      const first = await here.create(name);
+      let second: { readonly uuid: string } | undefined;
+      store.afterLost = async () => void (second = await there.create(name));
+      expect((await here.remove(name)).uuid).toBe(first.uuid);
+      expect((await new Databases(store, world).require(name)).uuid).toBe(second!.uuid);
+      expect(await here.deletedUuids()).toEqual([first.uuid]);
+      if (name === "a") return;
+      // Somebody else's removal is not ours: profiles' deletions are counted; those of others are told apart by their
+      // time.
+      store.beforeLost = async () => {
+        await there.remove(name);
+        await there.create(name);
+      };
+      await expect(here.remove(name)).rejects.toMatchObject({ code: "database_not_found" });
+      expect((await new Databases(store, world).deletedUuids()).toSorted()).toEqual(
+        [first.uuid, second!.uuid].toSorted(),
+      );
+    });
   }
 
   for (const outage of ["refused", "silent"] as const) {
-    test(
-      `F33: what is known goes on while the store is ${outage}, and a deletion elsewhere is seen ` + "afterwards",
-      async () => {
-        const store = new FailingStore();
-        let skippedMs = 0;
-        const databases = new Databases(store, { ...world, monotonicMs: () => world.monotonicMs() + skippedMs });
-        const record = await databases.create("a");
-        skippedMs += 60_000;
-        store.outage = outage;
-        const found = await Promise.all([databases.require("a"), databases.require("a")]);
-        expect(found).toEqual([record, record]);
-        expect(await databases.require("a")).toEqual(record);
-        if (outage === "refused")
-          await expect(databases.require("never-seen")).rejects.toMatchObject({ kind: "unavailable" });
-        store.outage = "none";
-        if (outage === "silent") return;
-        await new Databases(store, world).remove("a");
-        expect(await databases.find("a")).toBeUndefined();
-      },
-    );
+    test(`F33: what is known goes on while the store is ${outage}; later a deletion elsewhere is seen`, async () => {
+      const store = new FailingStore();
+      let skippedMs = 0;
+      const databases = new Databases(store, { ...world, monotonicMs: () => world.monotonicMs() + skippedMs });
+      const record = await databases.create("a");
+      skippedMs += 60_000;
+      store.outage = outage;
+      const found = await Promise.all([databases.require("a"), databases.require("a")]);
+      expect(found).toEqual([record, record]);
+      expect(await databases.require("a")).toEqual(record);
+      if (outage === "refused")
+        await expect(databases.require("never-seen")).rejects.toMatchObject({ kind: "unavailable" });
+      store.outage = "none";
+      if (outage === "silent") return;
+      await new Databases(store, world).remove("a");
+      expect(await databases.find("a")).toBeUndefined();
+    });
   }
 
   test("profiles are listed by namespace, and only its own", async () => {

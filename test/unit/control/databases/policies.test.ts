@@ -96,38 +96,35 @@ describe("a namespace's policy", () => {
 });
 
 describe("a profile's policy", () => {
-  test(
-    "governance-04: tightens its namespace's, names what it would loosen, and leaves its siblings " + "alone",
-    async () => {
-      const policies = node();
-      await policies.putNamespace("acme", {
-        retention: { pitr_secs: 600 },
-        ai_egress: { ask: "deny" },
-        erasure: { purge_on_forget: true },
-      });
-      await expect(
-        policies.putProfile("acme", "a", {
-          retention: { pitr_secs: 601 },
-          ai_egress: { ask: "allow", embed: "deny" },
-          erasure: { purge_on_forget: false },
-        }),
-      ).rejects.toMatchObject({
-        code: "conflict",
-        message: expect.stringContaining("retention.pitr_secs, ai_egress.ask, erasure.purge_on_forget"),
-      });
-      expect(await policies.getProfile("acme", "a")).toMatchObject({ stored: undefined, effective: { pitrSecs: 600 } });
-      expect(await policies.putProfile("acme", "a", { ...pitr(60), ai_egress: { embed: "deny" } })).toMatchObject({
-        stored: { revision: 1 },
-        effective: { pitrSecs: 60, egress: { ask: "deny", embed: "deny" } },
-      });
-      expect(await policies.effective("acme", "b")).toMatchObject({ pitrSecs: 600, egress: { embed: "allow" } });
-      expect(await policies.effective("acme")).toMatchObject({ pitrSecs: 600 });
-      expect(await policies.putProfile("acme", "a", undefined)).toMatchObject({
-        stored: { revision: 2, document: undefined },
-        effective: { pitrSecs: 600, egress: { embed: "allow" } },
-      });
-    },
-  );
+  test("governance-04: tightens its namespace's, names what it would loosen, leaves siblings alone", async () => {
+    const policies = node();
+    await policies.putNamespace("acme", {
+      retention: { pitr_secs: 600 },
+      ai_egress: { ask: "deny" },
+      erasure: { purge_on_forget: true },
+    });
+    await expect(
+      policies.putProfile("acme", "a", {
+        retention: { pitr_secs: 601 },
+        ai_egress: { ask: "allow", embed: "deny" },
+        erasure: { purge_on_forget: false },
+      }),
+    ).rejects.toMatchObject({
+      code: "conflict",
+      message: expect.stringContaining("retention.pitr_secs, ai_egress.ask, erasure.purge_on_forget"),
+    });
+    expect(await policies.getProfile("acme", "a")).toMatchObject({ stored: undefined, effective: { pitrSecs: 600 } });
+    expect(await policies.putProfile("acme", "a", { ...pitr(60), ai_egress: { embed: "deny" } })).toMatchObject({
+      stored: { revision: 1 },
+      effective: { pitrSecs: 60, egress: { ask: "deny", embed: "deny" } },
+    });
+    expect(await policies.effective("acme", "b")).toMatchObject({ pitrSecs: 600, egress: { embed: "allow" } });
+    expect(await policies.effective("acme")).toMatchObject({ pitrSecs: 600 });
+    expect(await policies.putProfile("acme", "a", undefined)).toMatchObject({
+      stored: { revision: 2, document: undefined },
+      effective: { pitrSecs: 600, egress: { embed: "allow" } },
+    });
+  });
 
   test("is overruled by a namespace that becomes stricter later", async () => {
     const policies = node();
@@ -305,26 +302,23 @@ describe("governance-13: a store that fails", () => {
     });
   });
 
-  test(
-    "or is silent keeps nobody waiting: a moment for what is known, a little longer for what is not, none " +
-      "for whoever comes then",
-    async () => {
-      const policies = node();
-      await time.of(policies.effective("acme", "a"));
-      await time.pass(cacheMs);
-      const never = new Promise<void>(() => {});
-      time.store.decideFate = () => ({ held: never });
-      const waited = async (profile: string): Promise<number> => {
-        const beganMs = time.scheduler.nowMs;
-        await time.of(policies.effective("acme", profile));
-        return time.scheduler.nowMs - beganMs;
-      };
-      expect(await waited("a")).toBeLessThanOrEqual(300);
-      expect(await waited("b")).toBeLessThanOrEqual(2_100);
-      expect(await waited("a")).toBe(0);
-      expect(await waited("b")).toBe(0);
-    },
-  );
+  test("or is silent keeps nobody waiting for long, and whoever comes then not at all", async () => {
+    // A moment for what is known, a little longer for what is not.
+    const policies = node();
+    await time.of(policies.effective("acme", "a"));
+    await time.pass(cacheMs);
+    const never = new Promise<void>(() => {});
+    time.store.decideFate = () => ({ held: never });
+    const waited = async (profile: string): Promise<number> => {
+      const beganMs = time.scheduler.nowMs;
+      await time.of(policies.effective("acme", profile));
+      return time.scheduler.nowMs - beganMs;
+    };
+    expect(await waited("a")).toBeLessThanOrEqual(300);
+    expect(await waited("b")).toBeLessThanOrEqual(2_100);
+    expect(await waited("a")).toBe(0);
+    expect(await waited("b")).toBe(0);
+  });
 
   test("fails whoever wants to see or change a policy", async () => {
     const policies = node();

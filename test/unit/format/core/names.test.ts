@@ -84,20 +84,17 @@ describe("name claim", () => {
     expect(Buffer.from(encodeNameClaim(dead)).toString()).toBe('{"v":1,"uuid":"u-1","created_at":5,"deleted_at":9}');
   });
 
-  test(
-    "auth-17: a claim remembers when its name was last taken from somebody; one from before that is read " + "without",
-    () => {
-      const again = { uuid: "u-2", createdAtMs: 10, deletedAtMs: undefined, freedAtMs: 9 };
-      expect(decodeNameClaim(encodeNameClaim(again))).toEqual(again);
-      expect(decodeNameClaim(Buffer.from('{"v":1,"uuid":"u-1","created_at":5}'))).toEqual({
-        uuid: "u-1",
-        createdAtMs: 5,
-      });
-      expect(() => decodeNameClaim(Buffer.from('{"v":1,"uuid":"u-1","created_at":5,"freed_at":"9"}'))).toThrow(
-        StoreError,
-      );
-    },
-  );
+  test("auth-17: a claim remembers when its name was last taken; one from before that is read without", () => {
+    const again = { uuid: "u-2", createdAtMs: 10, deletedAtMs: undefined, freedAtMs: 9 };
+    expect(decodeNameClaim(encodeNameClaim(again))).toEqual(again);
+    expect(decodeNameClaim(Buffer.from('{"v":1,"uuid":"u-1","created_at":5}'))).toEqual({
+      uuid: "u-1",
+      createdAtMs: 5,
+    });
+    expect(() => decodeNameClaim(Buffer.from('{"v":1,"uuid":"u-1","created_at":5,"freed_at":"9"}'))).toThrow(
+      StoreError,
+    );
+  });
 
   test("anything else is corrupt, never absent", () => {
     for (const bad of [

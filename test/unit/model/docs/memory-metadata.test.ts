@@ -76,20 +76,17 @@ describe("metadata", () => {
     expect(rows()).toEqual([{ memory: 1, id: expect.stringMatching(/^mem_/), metadata: '{"a":1}' }]);
   });
 
-  test(
-    "is no part of what makes two memories the same: a duplicate changes none, and gives none to one " + "without",
-    () => {
-      const [first] = say({ summary: "a tagged heron", metadata: '{"a":1}' });
-      const [bare] = say({ summary: "a bare heron" });
-      expect(say({ summary: "a tagged heron", metadata: '{"a":2}', source: "other" })).toEqual([
-        { ...first, status: "duplicate" },
-      ]);
-      expect(say({ summary: "a tagged heron" })).toEqual([{ ...first, status: "duplicate" }]);
-      expect(say({ summary: "a bare heron", metadata: '{"a":3}' })).toEqual([{ ...bare, status: "duplicate" }]);
-      expect([readMetadata(first!.id), readMetadata(bare!.id)]).toEqual(['{"a":1}', undefined]);
-      expect(ask({ query: "heron", source: "other" }).map(({ id }) => id)).toEqual([first!.id]);
-    },
-  );
+  test("is no part of a memory's sameness: a duplicate changes none, and gives none to one without", () => {
+    const [first] = say({ summary: "a tagged heron", metadata: '{"a":1}' });
+    const [bare] = say({ summary: "a bare heron" });
+    expect(say({ summary: "a tagged heron", metadata: '{"a":2}', source: "other" })).toEqual([
+      { ...first, status: "duplicate" },
+    ]);
+    expect(say({ summary: "a tagged heron" })).toEqual([{ ...first, status: "duplicate" }]);
+    expect(say({ summary: "a bare heron", metadata: '{"a":3}' })).toEqual([{ ...bare, status: "duplicate" }]);
+    expect([readMetadata(first!.id), readMetadata(bare!.id)]).toEqual(['{"a":1}', undefined]);
+    expect(ask({ query: "heron", source: "other" }).map(({ id }) => id)).toEqual([first!.id]);
+  });
 
   test.each<[string, string]>([
     ["[]", "must be an object"],

@@ -92,46 +92,42 @@ describe("order and pages", () => {
     ]);
   });
 
-  test(
-    "pages of any size give every memory once and in order, and miss none of those that stay, whatever is " +
-      "written between",
-    () => {
-      fc.assert(
-        fc.property(
-          fc.integer({ min: 1, max: 40 }),
-          fc.integer({ min: 1, max: 12 }),
-          fc.constantFrom("asc", "desc"),
-          fc.array(fc.tuple(fc.boolean(), fc.nat()), { maxLength: 30 }),
-          (count, limit, order, writes) => {
-            const fresh = new ModelDatabase(memorySchema + vectorsSchema);
-            const before = database;
-            database = fresh;
-            try {
-              const ids = many(count);
-              const gone = new Set<string>();
-              const later = [...ids];
-              const inOrder = (all: readonly string[]): readonly string[] => (order === "asc" ? all : all.toReversed());
-              const found = listed({ limit, order }, () => {
-                const [adds, at] = writes.pop() ?? [false, 0];
-                if (adds) return void later.push(...say({ summary: `later ${later.length}` }));
-                // Often the newest: then its row number is given again.
-                const id = at % 2 === 0 ? later.findLast((one) => !gone.has(one)) : later[at % later.length];
-                if (id === undefined) return;
-                fresh.write((tx) => deleteMemory(tx, { id }));
-                gone.add(id);
-              });
-              expect(found).toEqual(inOrder(later).filter((id) => found.includes(id)));
-              expect(ids.filter((id) => !gone.has(id) && !found.includes(id))).toEqual([]);
-            } finally {
-              database = before;
-              fresh.close();
-            }
-          },
-        ),
-        { numRuns: 40 },
-      );
-    },
-  );
+  test("pages of any size give each memory once, in order, and miss none that stays, whatever is written", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 40 }),
+        fc.integer({ min: 1, max: 12 }),
+        fc.constantFrom("asc", "desc"),
+        fc.array(fc.tuple(fc.boolean(), fc.nat()), { maxLength: 30 }),
+        (count, limit, order, writes) => {
+          const fresh = new ModelDatabase(memorySchema + vectorsSchema);
+          const before = database;
+          database = fresh;
+          try {
+            const ids = many(count);
+            const gone = new Set<string>();
+            const later = [...ids];
+            const inOrder = (all: readonly string[]): readonly string[] => (order === "asc" ? all : all.toReversed());
+            const found = listed({ limit, order }, () => {
+              const [adds, at] = writes.pop() ?? [false, 0];
+              if (adds) return void later.push(...say({ summary: `later ${later.length}` }));
+              // Often the newest: then its row number is given again.
+              const id = at % 2 === 0 ? later.findLast((one) => !gone.has(one)) : later[at % later.length];
+              if (id === undefined) return;
+              fresh.write((tx) => deleteMemory(tx, { id }));
+              gone.add(id);
+            });
+            expect(found).toEqual(inOrder(later).filter((id) => found.includes(id)));
+            expect(ids.filter((id) => !gone.has(id) && !found.includes(id))).toEqual([]);
+          } finally {
+            database = before;
+            fresh.close();
+          }
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
 
   test("an oldest-first listing goes on with the memory that was given the number of its last one", () => {
     const ids = many(3);

@@ -44,24 +44,21 @@ describe("what policy lets go of", () => {
     expect(shown(database.view(), ids)).toEqual(thrice(["said event", "said fact"]));
   });
 
-  test(
-    "of each topic the newest superseded memories stay, by count and by the time at which they were " + "superseded",
-    () => {
-      const ids = ["said v1", "said v2", "said v3", "said v4"].flatMap((summary) => {
-        database.nowMs += minute;
-        return store({ summary, topicKey: "t" });
-      });
-      const other = store({ summary: "said w1", topicKey: "u" }, { summary: "said w2", topicKey: "u" });
-      expect(shown(under({ supersededMaxCount: 1 }), [...ids, ...other])).toEqual(
-        thrice(["said v3", "said v4", "said w1", "said w2"]),
-      );
-      expect(shown(under({ supersededMaxAgeMs: minute }), [...ids, ...other])).toEqual(
-        thrice(["said v3", "said v4", "said w1", "said w2"]),
-      );
-      expect(getMemory(under({ supersededMaxCount: 1 }), { id: ids[2]! })?.supersedes).toEqual([]);
-      expect(getMemory(database.view(), { id: ids[2]! })?.supersedes).toEqual([ids[1]]);
-    },
-  );
+  test("of each topic the newest superseded memories stay, by count and by when they were superseded", () => {
+    const ids = ["said v1", "said v2", "said v3", "said v4"].flatMap((summary) => {
+      database.nowMs += minute;
+      return store({ summary, topicKey: "t" });
+    });
+    const other = store({ summary: "said w1", topicKey: "u" }, { summary: "said w2", topicKey: "u" });
+    expect(shown(under({ supersededMaxCount: 1 }), [...ids, ...other])).toEqual(
+      thrice(["said v3", "said v4", "said w1", "said w2"]),
+    );
+    expect(shown(under({ supersededMaxAgeMs: minute }), [...ids, ...other])).toEqual(
+      thrice(["said v3", "said v4", "said w1", "said w2"]),
+    );
+    expect(getMemory(under({ supersededMaxCount: 1 }), { id: ids[2]! })?.supersedes).toEqual([]);
+    expect(getMemory(database.view(), { id: ids[2]! })?.supersedes).toEqual([ids[1]]);
+  });
 
   test("it can neither be forgotten nor stand in the way of the same event again", () => {
     const [old] = store({ summary: "said event", type: "event" });

@@ -83,21 +83,18 @@ test("another embedder's vector is skipped though its dimension fits; a caller's
   ).toBeUndefined();
 });
 
-test(
-  "an embedder's query finds only its own space, above the floor that is stored with it; a caller's finds " + "any",
-  () => {
-    take(
-      { summary: "near", embedding: vector(1, 0), embeddedBy: a },
-      { summary: "far", embedding: vector(0.4, 1), embeddedBy: a },
-    );
-    const found = (input: object): string[] =>
-      recall(db.view(), { embedding: vector(1, 0), ...input }).memories.map(({ summary }) => summary);
-    expect(found({ embeddedBy: a.name })).toEqual(["near"]);
-    expect(found({})).toEqual(["near"]);
-    expect(found({ minScore: { vector: 0.3 } })).toEqual(["near", "far"]);
-    expect(found({ embeddedBy: b.name })).toEqual([]);
-  },
-);
+test("an embedder's query finds only its own space, above that space's floor; a caller's finds any", () => {
+  take(
+    { summary: "near", embedding: vector(1, 0), embeddedBy: a },
+    { summary: "far", embedding: vector(0.4, 1), embeddedBy: a },
+  );
+  const found = (input: object): string[] =>
+    recall(db.view(), { embedding: vector(1, 0), ...input }).memories.map(({ summary }) => summary);
+  expect(found({ embeddedBy: a.name })).toEqual(["near"]);
+  expect(found({})).toEqual(["near"]);
+  expect(found({ minScore: { vector: 0.3 } })).toEqual(["near", "far"]);
+  expect(found({ embeddedBy: b.name })).toEqual([]);
+});
 
 test("a query finds turns of its own embedder only", () => {
   db.write((tx) =>
@@ -173,38 +170,32 @@ test("filling in gives vectors to what is still there without one, and changes n
   expect(strays()).toBe(0);
 });
 
-test(
-  "a space that is given up is found by nothing at once, goes in steps, and what is removed meanwhile " +
-    "leaves nothing in it",
-  () => {
-    take(
-      ...Array.from({ length: 10 }, (_, at) => ({ summary: `m${at}`, embedding: vector(1, at / 10), embeddedBy: a })),
+test("a space given up is found by nothing at once and goes in steps; removals leave nothing in it", () => {
+  take(...Array.from({ length: 10 }, (_, at) => ({ summary: `m${at}`, embedding: vector(1, at / 10), embeddedBy: a })));
+  for (let at = 0; at < 4; at++)
+    db.write((tx) =>
+      appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0), embeddedBy: a }),
     );
-    for (let at = 0; at < 4; at++)
-      db.write((tx) =>
-        appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0), embeddedBy: a }),
-      );
-    const step = (kind: "memory" | "turn", embeddedBy: string) =>
-      db.write((tx) => removeOutdatedSpaces(tx, { kind, embeddedBy, rowsMax: 4 })).more;
-    expect(step("memory", a.name), "its own space is not given up").toBe(false);
-    expect(step("memory", b.name)).toBe(true);
-    expect(step("turn", b.name)).toBe(true);
-    expect(recall(db.view(), { embedding: vector(1, 0), includeTurns: true })).toEqual({ memories: [], turns: [] });
-    expect(
-      take({ summary: "new", embedding: vector(1, 0, 0), embeddedBy: b })[0]!.embedding,
-      "of another dimension too",
-    ).toBe("stored");
-    const gone = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary IN ('m8', 'm9')");
-    for (const id of gone) db.write((tx) => deleteMemory(tx, id));
-    db.write((tx) => endSession(tx, { sessionId: "s", turns: true }));
-    expect(strays()).toBe(0);
-    while (step("memory", b.name) || step("turn", b.name));
-    expect(db.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector")!.n).toBe(1);
-    expect(
-      recall(db.view(), { embedding: vector(1, 0, 0), embeddedBy: b.name }).memories.map(({ summary }) => summary),
-    ).toEqual(["new"]);
-  },
-);
+  const step = (kind: "memory" | "turn", embeddedBy: string) =>
+    db.write((tx) => removeOutdatedSpaces(tx, { kind, embeddedBy, rowsMax: 4 })).more;
+  expect(step("memory", a.name), "its own space is not given up").toBe(false);
+  expect(step("memory", b.name)).toBe(true);
+  expect(step("turn", b.name)).toBe(true);
+  expect(recall(db.view(), { embedding: vector(1, 0), includeTurns: true })).toEqual({ memories: [], turns: [] });
+  expect(
+    take({ summary: "new", embedding: vector(1, 0, 0), embeddedBy: b })[0]!.embedding,
+    "of another dimension too",
+  ).toBe("stored");
+  const gone = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary IN ('m8', 'm9')");
+  for (const id of gone) db.write((tx) => deleteMemory(tx, id));
+  db.write((tx) => endSession(tx, { sessionId: "s", turns: true }));
+  expect(strays()).toBe(0);
+  while (step("memory", b.name) || step("turn", b.name));
+  expect(db.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector")!.n).toBe(1);
+  expect(
+    recall(db.view(), { embedding: vector(1, 0, 0), embeddedBy: b.name }).memories.map(({ summary }) => summary),
+  ).toEqual(["new"]);
+});
 
 test("a text is cut to what is embedded, never within a letter", () => {
   const text = memoryText({

@@ -103,31 +103,28 @@ test("an address in use: exit code 1", async () => {
   expect(second.written()).toContain("EADDRINUSE");
 });
 
-test(
-  "says where it listens, warns that authentication is off, has its pool of 16, and stops in order on " + "SIGTERM",
-  async () => {
-    const command = serve();
-    await command.says("listening on http://127.0.0.1:");
-    await command.says("SERVICE_AUTH is off");
-    const address = /listening on (\S+)/.exec(command.written())![1]!;
-    expect(await (await fetch(`${address}/health`)).text()).toBe("ok");
-    if (process.platform === "linux") {
-      // The pool starts with its first use: an fsync of a write.
-      await fetch(`${address}/v1/memory/a/b/memories`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: '{"memories":[{"type":"fact","summary":"s","content":1}]}',
-      });
-      const threads = readdirSync(`/proc/${command.child.pid}/task`).map((task) =>
-        readFileSync(`/proc/${command.child.pid}/task/${task}/comm`, "utf8"),
-      );
-      expect(threads.filter((name) => name.startsWith("libuv-worker"))).toHaveLength(16);
-    }
-    command.child.kill("SIGTERM");
-    expect(await command.exit).toBe(0);
-    expect(command.written()).toContain("stopped");
-  },
-);
+test("says where it listens and that authentication is off, pools 16, and stops in order on SIGTERM", async () => {
+  const command = serve();
+  await command.says("listening on http://127.0.0.1:");
+  await command.says("SERVICE_AUTH is off");
+  const address = /listening on (\S+)/.exec(command.written())![1]!;
+  expect(await (await fetch(`${address}/health`)).text()).toBe("ok");
+  if (process.platform === "linux") {
+    // The pool starts with its first use: an fsync of a write.
+    await fetch(`${address}/v1/memory/a/b/memories`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"memories":[{"type":"fact","summary":"s","content":1}]}',
+    });
+    const threads = readdirSync(`/proc/${command.child.pid}/task`).map((task) =>
+      readFileSync(`/proc/${command.child.pid}/task/${task}/comm`, "utf8"),
+    );
+    expect(threads.filter((name) => name.startsWith("libuv-worker"))).toHaveLength(16);
+  }
+  command.child.kill("SIGTERM");
+  expect(await command.exit).toBe(0);
+  expect(command.written()).toContain("stopped");
+});
 
 test("a second signal exits at once, whatever is under way", async () => {
   const command = serve();

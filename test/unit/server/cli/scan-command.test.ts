@@ -38,23 +38,19 @@ async function run(given: readonly string[], env: Readonly<Record<string, string
   return { code, out, error };
 }
 
-test(
-  "tells where a token lies and by its number which, never the token; 1 when something is found, 0 when " +
-    "nothing is",
-  async () => {
-    const directory = temporaryDirectory();
-    writeFileSync(join(directory, "log.json"), JSON.stringify({ said: "the quick brown fox" }));
-    const hit = await run(["--for", "lazy dog", "--for", "quick brown", directory]);
-    expect(hit).toMatchObject({ code: 1, error: "" });
-    expect(hit.out.split("\n")[0]).toBe(`${join(directory, "log.json")}: token 2 as text at byte 13`);
-    expect(hit.out).not.toContain("quick");
-    expect(await run(["--for", "lazy dog", directory])).toEqual({
-      code: 0,
-      error: "",
-      out: "nothing found in 1 files or objects of 30 bytes, with 0 pages inside segments\n",
-    });
-  },
-);
+test("tells where a token lies and by number which, never the token; 1 for a finding, 0 for none", async () => {
+  const directory = temporaryDirectory();
+  writeFileSync(join(directory, "log.json"), JSON.stringify({ said: "the quick brown fox" }));
+  const hit = await run(["--for", "lazy dog", "--for", "quick brown", directory]);
+  expect(hit).toMatchObject({ code: 1, error: "" });
+  expect(hit.out.split("\n")[0]).toBe(`${join(directory, "log.json")}: token 2 as text at byte 13`);
+  expect(hit.out).not.toContain("quick");
+  expect(await run(["--for", "lazy dog", directory])).toEqual({
+    code: 0,
+    error: "",
+    out: "nothing found in 1 files or objects of 30 bytes, with 0 pages inside segments\n",
+  });
+});
 
 test("reads tokens from a file, one a line", async () => {
   const directory = temporaryDirectory();

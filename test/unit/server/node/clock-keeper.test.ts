@@ -45,47 +45,41 @@ class Runs {
   }
 }
 
-test(
-  "F42: a node that starts while its clock is ahead goes on from what time it was, and tells that it " + "doubts",
-  async () => {
-    const runs = new Runs();
-    const first = runs.begin();
-    await runs.time.pass(10_000);
-    expect(first.sureOff()).toBe(0);
-    first.end();
-    const second = runs.begin(4 * dayMs);
-    await runs.time.pass(120_000);
-    expect(second.keeper.isDoubted).toBe(true);
-    expect(second.sureOff()).toBe(0);
-    second.world.skewMs = 0;
-    await runs.time.pass(5_000);
-    expect(second.keeper.isDoubted).toBe(false);
-    expect(runs.said).toEqual(["warn this node's clock was mo", "info this node's clock is bel"]);
-    second.end();
-    // And one that died meanwhile, with a clock that is years behind.
-    const third = runs.begin(-20 * yearMs);
-    await runs.time.pass(5_000);
-    expect(Math.abs(third.world.nowMs() - runs.trueMs)).toBeLessThan(10_000);
-    third.end();
-  },
-);
+test("F42: a node that starts with its clock ahead goes on from what time it was, and tells its doubt", async () => {
+  const runs = new Runs();
+  const first = runs.begin();
+  await runs.time.pass(10_000);
+  expect(first.sureOff()).toBe(0);
+  first.end();
+  const second = runs.begin(4 * dayMs);
+  await runs.time.pass(120_000);
+  expect(second.keeper.isDoubted).toBe(true);
+  expect(second.sureOff()).toBe(0);
+  second.world.skewMs = 0;
+  await runs.time.pass(5_000);
+  expect(second.keeper.isDoubted).toBe(false);
+  expect(runs.said).toEqual(["warn this node's clock was mo", "info this node's clock is bel"]);
+  second.end();
+  // And one that died meanwhile, with a clock that is years behind.
+  const third = runs.begin(-20 * yearMs);
+  await runs.time.pass(5_000);
+  expect(Math.abs(third.world.nowMs() - runs.trueMs)).toBeLessThan(10_000);
+  third.end();
+});
 
-test(
-  "F42: a node that was down for a week is right about the time at once, and sure of it after the " + "while",
-  async () => {
-    const runs = new Runs();
-    runs.begin().end();
-    await runs.time.pass(7 * dayMs);
-    const { world, keeper, sureOff, end } = runs.begin();
-    expect(world.nowMs()).toBe(runs.trueMs);
-    await runs.time.pass(limits.clockSteadyMs / 2);
-    expect([sureOff(), keeper.isDoubted]).toEqual([-7 * dayMs, true]);
-    await runs.time.pass(limits.clockSteadyMs / 2 + 2_000);
-    expect(sureOff()).toBeGreaterThanOrEqual(-1);
-    expect(keeper.isDoubted).toBe(false);
-    end();
-  },
-);
+test("F42: a node that was down for a week is right about the time at once, and sure after the while", async () => {
+  const runs = new Runs();
+  runs.begin().end();
+  await runs.time.pass(7 * dayMs);
+  const { world, keeper, sureOff, end } = runs.begin();
+  expect(world.nowMs()).toBe(runs.trueMs);
+  await runs.time.pass(limits.clockSteadyMs / 2);
+  expect([sureOff(), keeper.isDoubted]).toEqual([-7 * dayMs, true]);
+  await runs.time.pass(limits.clockSteadyMs / 2 + 2_000);
+  expect(sureOff()).toBeGreaterThanOrEqual(-1);
+  expect(keeper.isDoubted).toBe(false);
+  end();
+});
 
 test.each(["", "soon", "-5", "null", "{}", '{"steadyMs":"1","nowMs":1,"toldMs":1,"toldForMs":1}'])(
   "a note that says %j says nothing",

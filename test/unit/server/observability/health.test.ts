@@ -21,32 +21,29 @@ describe("pages", () => {
     expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "2", ""]);
   });
 
-  test(
-    "/health/ready says each check, is 503 when one fails or a drain has begun, and asks for a " + "credential",
-    async () => {
-      const state = { ready: true, checks: { store: "ok" } };
-      const node = await openEcho({
-        doors: {
-          isReady: () => state,
-          admitOperator: (credential) => {
-            if (credential !== "key") throw new ServiceError("unauthorized", "the platform key is wanted");
-          },
+  test("/health/ready says each check, is 503 when one fails or in a drain, and asks for a credential", async () => {
+    const state = { ready: true, checks: { store: "ok" } };
+    const node = await openEcho({
+      doors: {
+        isReady: () => state,
+        admitOperator: (credential) => {
+          if (credential !== "key") throw new ServiceError("unauthorized", "the platform key is wanted");
         },
-      });
-      const ready = async () => {
-        const response = await fetch(`${node.address}/health/ready`, { headers: { authorization: "Bearer key" } });
-        return [response.status, await response.json()];
-      };
-      expect(await ready()).toEqual([200, { ready: true, checks: { store: "ok" } }]);
-      state.ready = false;
-      state.checks.store = "no answer";
-      expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer" } }]);
-      state.ready = true;
-      node.doors.drain();
-      expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer", drain: "draining" } }]);
-      expect((await fetch(`${node.address}/health/ready`)).status).toBe(401);
-    },
-  );
+      },
+    });
+    const ready = async () => {
+      const response = await fetch(`${node.address}/health/ready`, { headers: { authorization: "Bearer key" } });
+      return [response.status, await response.json()];
+    };
+    expect(await ready()).toEqual([200, { ready: true, checks: { store: "ok" } }]);
+    state.ready = false;
+    state.checks.store = "no answer";
+    expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer" } }]);
+    state.ready = true;
+    node.doors.drain();
+    expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer", drain: "draining" } }]);
+    expect((await fetch(`${node.address}/health/ready`)).status).toBe(401);
+  });
 
   test("further pages are served beside them", async () => {
     const pages = new Map([

@@ -98,62 +98,54 @@ test("a histogram's classes add up, in seconds, to its count", async () => {
   );
 });
 
-test(
-  "an engine thread's numbers stand under its thread, in seconds and bytes; one that does not answer is " +
-    "down and has none",
-  async () => {
-    const families = readMetrics(await metricsText(buildSnapshot({ engines: [undefined, engineMeasures()] })));
-    const at = { thread: "engine-1" };
-    expect(families.get("palimpsest_engine_up")!.samples.map(({ labels, value }) => [labels["thread"], value])).toEqual(
-      [
-        ["engine-0", 0],
-        ["engine-1", 1],
-      ],
-    );
-    for (const [name, value] of [
-      ["write_groups_total", 2],
-      ["writes_total", 7],
-      ["write_queue_waiting", 6],
-      ["write_queue_waiting_max", 4],
-      ["unshipped_txids", 3],
-      ["unshipped_bytes", 2_048],
-      ["unshipped_age_seconds", 1.5],
-      ["heads_landed_total", 1],
-      ["shipped_bytes_total", 100],
-      ["packs_total", 1],
-      ["rebases_total", 2],
-      ["upkeep_owed", 4],
-      ["line_objects_max", 17],
-      ["collections_total", 3],
-      ["databases_open", 1],
-      ["databases_opened_total", 5],
-      ["slices_over_total", 6],
-      ["databases_evicted_total", 4],
-      ["replicas_open", 2],
-      ["replica_lag_txids_max", 9],
-      ["replica_looked_seconds_max", 2.5],
-      ["vector_cache_bytes", 4_096],
-    ] as const) {
-      expect(families.get(`palimpsest_${name}`)!.samples, name).toEqual([
-        { name: `palimpsest_${name}`, labels: at, value },
-      ]);
-    }
-  },
-);
+test("an engine thread's numbers stand under its thread; one that does not answer is down, with none", async () => {
+  // In seconds and bytes.
+  const families = readMetrics(await metricsText(buildSnapshot({ engines: [undefined, engineMeasures()] })));
+  const at = { thread: "engine-1" };
+  expect(families.get("palimpsest_engine_up")!.samples.map(({ labels, value }) => [labels["thread"], value])).toEqual([
+    ["engine-0", 0],
+    ["engine-1", 1],
+  ]);
+  for (const [name, value] of [
+    ["write_groups_total", 2],
+    ["writes_total", 7],
+    ["write_queue_waiting", 6],
+    ["write_queue_waiting_max", 4],
+    ["unshipped_txids", 3],
+    ["unshipped_bytes", 2_048],
+    ["unshipped_age_seconds", 1.5],
+    ["heads_landed_total", 1],
+    ["shipped_bytes_total", 100],
+    ["packs_total", 1],
+    ["rebases_total", 2],
+    ["upkeep_owed", 4],
+    ["line_objects_max", 17],
+    ["collections_total", 3],
+    ["databases_open", 1],
+    ["databases_opened_total", 5],
+    ["slices_over_total", 6],
+    ["databases_evicted_total", 4],
+    ["replicas_open", 2],
+    ["replica_lag_txids_max", 9],
+    ["replica_looked_seconds_max", 2.5],
+    ["vector_cache_bytes", 4_096],
+  ] as const) {
+    expect(families.get(`palimpsest_${name}`)!.samples, name).toEqual([
+      { name: `palimpsest_${name}`, labels: at, value },
+    ]);
+  }
+});
 
-test(
-  "every name says what it counts: a prefix, a unit where there is one, _total on counters and nowhere " + "else",
-  async () => {
-    const families = readMetrics(await metricsText(buildSnapshot({ engines: [engineMeasures()] })));
-    expect(families.size).toBeGreaterThan(40);
-    for (const [name, { type, help }] of families) {
-      expect(name).toMatch(/^palimpsest_[a-z_]+$/);
-      expect(name.endsWith("_total"), name).toBe(type === "counter");
-      if (type === "histogram") expect(name).toMatch(/_seconds$/);
-      expect(help.length, name).toBeGreaterThan(10);
-    }
-  },
-);
+test("every name says what it counts: a prefix, a unit if there is one, _total on counters only", async () => {
+  const families = readMetrics(await metricsText(buildSnapshot({ engines: [engineMeasures()] })));
+  expect(families.size).toBeGreaterThan(40);
+  for (const [name, { type, help }] of families) {
+    expect(name).toMatch(/^palimpsest_[a-z_]+$/);
+    expect(name.endsWith("_total"), name).toBe(type === "counter");
+    if (type === "histogram") expect(name).toMatch(/_seconds$/);
+    expect(help.length, name).toBeGreaterThan(10);
+  }
+});
 
 test("what waits is added up over open databases; of ages the oldest counts", () => {
   const backlogs = [
@@ -164,52 +156,47 @@ test("what waits is added up over open databases; of ages the oldest counts", ()
   expect(sumBacklogs([])).toEqual({ databases: 0, writes: 0, writesMax: 0, txids: 0, bytes: 0, ms: 0 });
 });
 
-test(
-  "requestMetrics are counted by endpoint, wire and code, run until they end, and are told at debug with their " +
-    "trace",
-  () => {
-    const told: (LogFields | undefined)[] = [];
-    const requestMetrics = new RequestMetrics({
-      world,
-      log: { ...silentLog, debug: (_message, fields) => void told.push(fields) },
-    });
-    const trace = "0af7651916cd43dd8448eb211c80319c";
-    const first = requestMetrics.begin(ingest, "rest", `00-${trace}-b7ad6b7169203331-01`);
-    const others = (["grpc", "grpc-web", "connect"] as const).map((protocol) =>
-      requestMetrics.begin(ingest, protocol, undefined),
-    );
-    expect(requestMetrics.counts.map(({ wire, running }) => [wire, running])).toEqual([
-      ["rest", 1],
-      ["rpc", 3],
-    ]);
-    first.end("ok");
-    others[0]!.end(new ServiceError("overloaded", "secret words of a message"));
-    others[1]!.end("gone");
-    requestMetrics.strayed(new ServiceError("not_found", "no such route"));
-    expect(requestMetrics.counts.map(({ endpoint, wire, running, codes }) => [endpoint, wire, running, codes])).toEqual(
+test("requests are counted by endpoint, wire and code, run until they end, and are told at debug", () => {
+  // With their trace.
+  const told: (LogFields | undefined)[] = [];
+  const requestMetrics = new RequestMetrics({
+    world,
+    log: { ...silentLog, debug: (_message, fields) => void told.push(fields) },
+  });
+  const trace = "0af7651916cd43dd8448eb211c80319c";
+  const first = requestMetrics.begin(ingest, "rest", `00-${trace}-b7ad6b7169203331-01`);
+  const others = (["grpc", "grpc-web", "connect"] as const).map((protocol) =>
+    requestMetrics.begin(ingest, protocol, undefined),
+  );
+  expect(requestMetrics.counts.map(({ wire, running }) => [wire, running])).toEqual([
+    ["rest", 1],
+    ["rpc", 3],
+  ]);
+  first.end("ok");
+  others[0]!.end(new ServiceError("overloaded", "secret words of a message"));
+  others[1]!.end("gone");
+  requestMetrics.strayed(new ServiceError("not_found", "no such route"));
+  expect(requestMetrics.counts.map(({ endpoint, wire, running, codes }) => [endpoint, wire, running, codes])).toEqual([
+    ["MemoryService.Ingest", "rest", 0, [["ok", 1]]],
+    [
+      "MemoryService.Ingest",
+      "rpc",
+      1,
       [
-        ["MemoryService.Ingest", "rest", 0, [["ok", 1]]],
-        [
-          "MemoryService.Ingest",
-          "rpc",
-          1,
-          [
-            ["overloaded", 1],
-            ["gone", 1],
-          ],
-        ],
+        ["overloaded", 1],
+        ["gone", 1],
       ],
-    );
-    expect(requestMetrics.strays).toEqual([["not_found", 1]]);
-    expect(told.map((fields) => [fields?.["code"], fields?.["wire"]])).toEqual([
-      ["ok", "rest"],
-      ["overloaded", "rpc"],
-      ["gone", "rpc"],
-    ]);
-    expect(told[0]).toMatchObject({ endpoint: "MemoryService.Ingest", traceId: trace });
-    expect(JSON.stringify(told)).not.toContain("secret words");
-  },
-);
+    ],
+  ]);
+  expect(requestMetrics.strays).toEqual([["not_found", 1]]);
+  expect(told.map((fields) => [fields?.["code"], fields?.["wire"]])).toEqual([
+    ["ok", "rest"],
+    ["overloaded", "rpc"],
+    ["gone", "rpc"],
+  ]);
+  expect(told[0]).toMatchObject({ endpoint: "MemoryService.Ingest", traceId: trace });
+  expect(JSON.stringify(told)).not.toContain("secret words");
+});
 
 test("the places of calls: those that run and those that wait", async () => {
   const concurrency = new Concurrency(1);

@@ -1,17 +1,14 @@
-import { execFile, execFileSync } from "node:child_process";
+/** The one port of a node: both HTTP versions, TLS, peers that misbehave, and its end. */
+import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import * as http from "node:http";
 import * as http2 from "node:http2";
 import * as https from "node:https";
-import * as net from "node:net";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { RequestHandler, TlsFiles, WireRequest, WireResponse } from "../../../../src/server/wire/listener.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "../../../../src/server/wire/listener.ts";
 import { emptyAnswer, openEcho } from "../../../support/echo-node.ts";
-import { hastyWorld } from "../../../support/hasty-world.ts";
-import { temporaryDirectory } from "../../../support/temporary.ts";
+import { dial, selfSigned } from "../../../support/dialled.ts";
 
 /** Answers with the HTTP version and the number of body bytes. */
 const count: RequestHandler = (request: WireRequest, response: WireResponse) => {
@@ -37,13 +34,6 @@ async function overHttp2(session: http2.ClientHttp2Session, body: Buffer): Promi
   const stream = session.request({ ":method": "POST", ":path": "/x" });
   stream.end(body);
   return readText(stream);
-}
-
-function dial(port: number): net.Socket {
-  const socket = net.connect(port, "127.0.0.1");
-  socket.on("error", () => {});
-  onTestFinished(() => void socket.destroy());
-  return socket;
 }
 
 describe("one port for both HTTP versions", () => {
@@ -180,34 +170,6 @@ describe("what is not HTTP", () => {
   });
 });
 
-/** A certificate that nobody vouches for. */
-function selfSigned(): TlsFiles {
-  const directory = temporaryDirectory();
-  const [cert, key] = [join(directory, "cert.pem"), join(directory, "key.pem")];
-  execFileSync(
-    "openssl",
-    [
-      "req",
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-      "-days",
-      "1",
-      "-subj",
-      "/CN=localhost",
-      "-keyout",
-      key,
-      "-out",
-      cert,
-    ],
-    { stdio: "ignore" },
-  );
-  return { cert: readFileSync(cert), key: readFileSync(key) };
-}
-
 describe("TLS", () => {
   test("ALPN gives HTTP/2 and HTTP/1.1 on one port", async () => {
     const { port, listener } = await openEcho({ listener: { tls: selfSigned(), onRequest: count } });
@@ -319,99 +281,3 @@ async function curl(port: number, options: readonly string[], scheme = "http"): 
 function turn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
-
-describe("connections that say little", () => {
-  const times = { preambleTimeoutMs: 100, headersTimeoutMs: 150, idleConnectionMs: 200, drainMs: 50 };
-
-  async function openMs(socket: net.Socket): Promise<number> {
-    const from = performance.now();
-    socket.resume();
-    if (!socket.closed) await once(socket, "close");
-    return performance.now() - from;
-  }
-
-  test.each([
-    ["nothing", ""],
-    ["one byte", "G"],
-    ["half of the preface", "PRI * HTTP/2.0"],
-    ["a bare preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
-    ["a preface and settings", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"],
-    ["half of a head", "GET /health HTTP/1.1\r\nhost: loc"],
-  ])("%s is closed in a bounded time", async (_name, bytes) => {
-    const { port } = await openEcho({ listener: { times } });
-    const socket = dial(port);
-    socket.write(bytes, "latin1");
-    expect(await openMs(socket)).toBeLessThan(3_000);
-  });
-
-  test("pings keep no HTTP/2 connection open that asks for nothing", async () => {
-    const { port } = await openEcho({ listener: { times } });
-    const socket = dial(port);
-    socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
-    const pings = setInterval(() => socket.destroyed || socket.write("\0\0\x08\x06\0\0\0\0\x0012345678", "latin1"), 20);
-    onTestFinished(() => clearInterval(pings));
-    expect(await openMs(socket)).toBeLessThan(3_000);
-  });
-
-  test("who asks for health slowly, without a credential, is cut off", async () => {
-    const { port, address } = await openEcho({ doors: { world: hastyWorld(100) } });
-    const socket = dial(port);
-    socket.write(
-      "POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: localhost\r\ncontent-type: " +
-        "application/json\r\ncontent-length: 100\r\n\r\n{",
-    );
-    expect(await openMs(socket)).toBeLessThan(5_000);
-    const large = await fetch(`${address}/grpc.health.v1.Health/Check`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ service: "x".repeat(5_000) }),
-    });
-    expect(large.status).toBe(429);
-  });
-});
-
-describe("a bound of connections", () => {
-  test.each([
-    ["in all", { connectionsMax: 3, connectionsPerAddressMax: 99 }],
-    ["from one address", { connectionsMax: 99, connectionsPerAddressMax: 3 }],
-  ])("%s: one more is dropped, and a place that comes free is given again", async (_name, room) => {
-    const warnings: string[] = [];
-    const { port } = await openEcho({
-      listener: { room, log: { info() {}, warn: (message) => void warnings.push(message), error() {} } },
-    });
-    const held = [dial(port), dial(port), dial(port)];
-    for (const socket of held) {
-      socket.write("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
-      await once(socket, "data");
-    }
-    const more = dial(port);
-    more.resume();
-    await once(more, "close");
-    expect(warnings).toEqual([expect.stringContaining("connections are dropped")]);
-    held[0]!.destroy();
-    for (;;) {
-      const again = dial(port);
-      again.write("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
-      const answered = await Promise.race([
-        once(again, "data").then(
-          () => true,
-          () => false,
-        ),
-        once(again, "close").then(() => false),
-      ]);
-      if (answered) break;
-    }
-  });
-
-  test("and the same under TLS", async () => {
-    const { port } = await openEcho({
-      listener: { tls: selfSigned(), room: { connectionsMax: 1, connectionsPerAddressMax: 1 } },
-    });
-    const first = dial(port);
-    await once(first, "connect");
-    const second = dial(port);
-    second.resume();
-    await once(second, "close");
-    expect(first.destroyed).toBe(false);
-  });
-});

@@ -53,27 +53,24 @@ function pause(worldMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, worldMs / factor + 20));
 }
 
-test(
-  "a database in use is gone through once, both kinds, from step to step; one that is noted later comes " + "after it",
-  async () => {
-    const { backfill, steps } = record(({ kind, after }) =>
-      stepped(kind === "memory" && after < 20 ? { next: after + 10 } : {}),
-    );
-    backfill.note(buildPlace("a"));
-    backfill.note(buildPlace("a"));
-    backfill.note(buildPlace("b"));
-    const expected = ["a", "b"].flatMap((name) => [
-      `${name} memory 0`,
-      `${name} memory 10`,
-      `${name} memory 20`,
-      `${name} turn 0`,
-    ]);
-    await expect.poll(() => steps).toEqual(expected);
-    backfill.note(buildPlace("a"));
-    await pause(10 * backfillPauseMs);
-    expect(steps).toEqual(expected);
-  },
-);
+test("a database in use is gone through once, both kinds, step by step; a later one comes after it", async () => {
+  const { backfill, steps } = record(({ kind, after }) =>
+    stepped(kind === "memory" && after < 20 ? { next: after + 10 } : {}),
+  );
+  backfill.note(buildPlace("a"));
+  backfill.note(buildPlace("a"));
+  backfill.note(buildPlace("b"));
+  const expected = ["a", "b"].flatMap((name) => [
+    `${name} memory 0`,
+    `${name} memory 10`,
+    `${name} memory 20`,
+    `${name} turn 0`,
+  ]);
+  await expect.poll(() => steps).toEqual(expected);
+  backfill.note(buildPlace("a"));
+  await pause(10 * backfillPauseMs);
+  expect(steps).toEqual(expected);
+});
 
 test("what is missed brings a database back, also while it is being gone through", async () => {
   const { backfill, steps } = record((_, at) => {

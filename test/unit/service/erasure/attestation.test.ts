@@ -46,101 +46,89 @@ async function shared(): Promise<Shared> {
 }
 
 describe("an erasure of a database that another node has a copy of", () => {
-  test(
-    "waits until that node has purged it, orders it, and says so in the receipt; what the node fetches " +
-      "afterwards is clean",
-    async () => {
-      const { time, a, b, atA, memoryId } = await shared();
-      const atB = await member(b, () => a);
-      atB.owns = false;
-      const { value: coupon } = await atA.erase(memoryId);
-      atA.erasures.start();
-      await time.pass(20_000);
-      expect(await atA.coupon(coupon.id)).toMatchObject({
-        status: "pending",
-        waitingFor: "a copy on node b-name (b)",
-        awaiting: { branches: ["main"] },
-      });
-      expect(residueOnDisk(a, inFile)).toEqual([]);
-      await time.of(atB.replicaRemover.start());
-      expect(residueOnDisk(b, inFile)).toEqual([]);
-      await time.pass(120_000);
-      const done = await atA.coupon(coupon.id);
-      expect(done).toMatchObject({ status: "completed" });
-      expect(done.awaiting).toBeUndefined();
-      const { payload } = done.receipt!;
-      expect(payload.v).toBe(1);
-      expect(payload.evidence.local).toEqual([
-        { node: "a", files_scrubbed: 1, files_removed: expect.any(Number) as number },
-        { node: "b", files_scrubbed: 0, files_removed: expect.any(Number) as number },
-      ]);
-      expect(payload.evidence.local[1]!.files_removed).toBeGreaterThan(0);
-      expect(await finds(b, memoryId)).toBe(false);
-      expect(residueOnDisk(b, inFile)).toEqual([]);
-      // What was said of purged copies is of no use any more; the new copy stands.
-      expect(
-        (await new CopyRecords(time.store.calm, time.world()).list(a.uuid)).map(({ node, purged }) => [node, purged]),
-      ).toEqual([
-        ["a", undefined],
-        ["b", undefined],
-      ]);
-      expect(time.store.keys("orders/")).toEqual([]);
-      await Promise.all([atA.stop(), atB.stop()]);
-    },
-  );
+  test("waits until the node has purged it by order, and the receipt says so; later fetches are clean", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    const atB = await member(b, () => a);
+    atB.owns = false;
+    const { value: coupon } = await atA.erase(memoryId);
+    atA.erasures.start();
+    await time.pass(20_000);
+    expect(await atA.coupon(coupon.id)).toMatchObject({
+      status: "pending",
+      waitingFor: "a copy on node b-name (b)",
+      awaiting: { branches: ["main"] },
+    });
+    expect(residueOnDisk(a, inFile)).toEqual([]);
+    await time.of(atB.replicaRemover.start());
+    expect(residueOnDisk(b, inFile)).toEqual([]);
+    await time.pass(120_000);
+    const done = await atA.coupon(coupon.id);
+    expect(done).toMatchObject({ status: "completed" });
+    expect(done.awaiting).toBeUndefined();
+    const { payload } = done.receipt!;
+    expect(payload.v).toBe(1);
+    expect(payload.evidence.local).toEqual([
+      { node: "a", files_scrubbed: 1, files_removed: expect.any(Number) as number },
+      { node: "b", files_scrubbed: 0, files_removed: expect.any(Number) as number },
+    ]);
+    expect(payload.evidence.local[1]!.files_removed).toBeGreaterThan(0);
+    expect(await finds(b, memoryId)).toBe(false);
+    expect(residueOnDisk(b, inFile)).toEqual([]);
+    // What was said of purged copies is of no use any more; the new copy stands.
+    expect(
+      (await new CopyRecords(time.store.calm, time.world()).list(a.uuid)).map(({ node, purged }) => [node, purged]),
+    ).toEqual([
+      ["a", undefined],
+      ["b", undefined],
+    ]);
+    expect(time.store.keys("orders/")).toEqual([]);
+    await Promise.all([atA.stop(), atB.stop()]);
+  });
 
-  test(
-    "F89: stays pending while that node is down, over restarts of the one that carries it; the node purges " +
-      "before it serves when it is back",
-    async () => {
-      const { time, a, b, atA, memoryId } = await shared();
-      b.kill();
-      const { value: coupon } = await atA.erase(memoryId);
-      atA.erasures.start();
-      await time.pass(3_600_000);
-      expect((await atA.coupon(coupon.id)).waitingFor).toBe("a copy on node b-name (b)");
-      await atA.stop();
-      a.kill();
-      const a2 = await openNode(time, "a", 2, {}, a.directory);
-      const atA2 = await member(a2, () => a2);
-      atA2.erasures.start();
-      await time.pass(600_000);
-      expect((await atA2.coupon(coupon.id)).status).toBe("pending");
-      const b2 = await openNode(time, "b", undefined, {}, b.directory);
-      const atB2 = await member(b2, () => a2);
-      expect(residueOnDisk(b2, inFile).length).toBeGreaterThan(0);
-      await time.of(atB2.replicaRemover.start());
-      expect(residueOnDisk(b2, inFile)).toEqual([]);
-      await time.pass(120_000);
-      expect((await atA2.coupon(coupon.id)).status).toBe("completed");
-      await Promise.all([atA2.stop(), atB2.stop()]);
-    },
-  );
+  test("F89: stays pending over restarts while that node is down; once back it purges, then serves", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    b.kill();
+    const { value: coupon } = await atA.erase(memoryId);
+    atA.erasures.start();
+    await time.pass(3_600_000);
+    expect((await atA.coupon(coupon.id)).waitingFor).toBe("a copy on node b-name (b)");
+    await atA.stop();
+    a.kill();
+    const a2 = await openNode(time, "a", 2, {}, a.directory);
+    const atA2 = await member(a2, () => a2);
+    atA2.erasures.start();
+    await time.pass(600_000);
+    expect((await atA2.coupon(coupon.id)).status).toBe("pending");
+    const b2 = await openNode(time, "b", undefined, {}, b.directory);
+    const atB2 = await member(b2, () => a2);
+    expect(residueOnDisk(b2, inFile).length).toBeGreaterThan(0);
+    await time.of(atB2.replicaRemover.start());
+    expect(residueOnDisk(b2, inFile)).toEqual([]);
+    await time.pass(120_000);
+    expect((await atA2.coupon(coupon.id)).status).toBe("completed");
+    await Promise.all([atA2.stop(), atB2.stop()]);
+  });
 
-  test(
-    "F89: a node that never comes back is named as unattested in a receipt of another version, once an " +
-      "operator has given it up",
-    async () => {
-      const { time, a, b, atA, memoryId } = await shared();
-      b.kill();
-      const { value: coupon } = await atA.erase(memoryId);
-      atA.erasures.start();
-      await time.pass(60_000);
-      expect(await new CopyRecords(time.store.calm, time.world()).forget("b")).toBe(1);
-      await time.pass(120_000);
-      const { receipt } = await atA.coupon(coupon.id);
-      expect(receipt?.payload).toMatchObject({ v: 2, evidence: { unattested: ["b"], local: [{ node: "a" }] } });
-      expect(readReceipt(JSON.parse(JSON.stringify(receipt)))).toEqual(receipt);
-      // A memory that was taken in later was never there.
-      const later = await remember(a, "something later");
-      const { value: next } = await atA.erase(later);
-      await time.pass(120_000);
-      const other = await atA.coupon(next.id);
-      expect(other.receipt?.payload.v).toBe(1);
-      expect(other.receipt?.payload.evidence.unattested).toBeUndefined();
-      await atA.stop();
-    },
-  );
+  test("F89: a node given up by an operator is named as unattested, in a receipt of another version", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    b.kill();
+    const { value: coupon } = await atA.erase(memoryId);
+    atA.erasures.start();
+    await time.pass(60_000);
+    expect(await new CopyRecords(time.store.calm, time.world()).forget("b")).toBe(1);
+    await time.pass(120_000);
+    const { receipt } = await atA.coupon(coupon.id);
+    expect(receipt?.payload).toMatchObject({ v: 2, evidence: { unattested: ["b"], local: [{ node: "a" }] } });
+    expect(readReceipt(JSON.parse(JSON.stringify(receipt)))).toEqual(receipt);
+    // A memory that was taken in later was never there.
+    const later = await remember(a, "something later");
+    const { value: next } = await atA.erase(later);
+    await time.pass(120_000);
+    const other = await atA.coupon(next.id);
+    expect(other.receipt?.payload.v).toBe(1);
+    expect(other.receipt?.payload.evidence.unattested).toBeUndefined();
+    await atA.stop();
+  });
 
   test("does not count what is copied once history is cut, however many nodes come and go", async () => {
     const { time, a, b, atA, memoryId } = await shared();
@@ -259,29 +247,26 @@ describe("an erasure that two nodes look after", () => {
     await Promise.all([atA.stop(), atB.stop()]);
   });
 
-  test(
-    "completes no later than by the named bounds when the node that was asked is gone, by the owner of its " + "shard",
-    async () => {
-      const { time, a, b, atA, memoryId } = await shared();
-      const atB = await member(b, () => a);
-      atB.owns = false;
-      atA.erasures.start();
-      // By now the owner looks as rarely as it ever does.
-      await time.pass(4 * limits.shardLookMsMax);
-      const { value: coupon } = await atB.erase(memoryId);
-      await atB.stop();
-      await time.pass(erasureFirstMs - 30_000);
-      expect(atA.acts).toEqual([]);
-      const again = await member(b, () => a);
-      again.owns = false;
-      await time.of(again.replicaRemover.start());
-      await time.pass(limits.shardLookMsMax + 60_000);
-      expect(atA.acts).toContain("expunge");
-      expect((await atA.coupon(coupon.id)).status).toBe("completed");
-      expect(atA.audited.map(({ action }) => action)).toEqual(["erasure.completed"]);
-      await Promise.all([atA.stop(), again.stop()]);
-    },
-  );
+  test("completes within the named bounds when the asked node is gone, by the owner of its shard", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    const atB = await member(b, () => a);
+    atB.owns = false;
+    atA.erasures.start();
+    // By now the owner looks as rarely as it ever does.
+    await time.pass(4 * limits.shardLookMsMax);
+    const { value: coupon } = await atB.erase(memoryId);
+    await atB.stop();
+    await time.pass(erasureFirstMs - 30_000);
+    expect(atA.acts).toEqual([]);
+    const again = await member(b, () => a);
+    again.owns = false;
+    await time.of(again.replicaRemover.start());
+    await time.pass(limits.shardLookMsMax + 60_000);
+    expect(atA.acts).toContain("expunge");
+    expect((await atA.coupon(coupon.id)).status).toBe("completed");
+    expect(atA.audited.map(({ action }) => action)).toEqual(["erasure.completed"]);
+    await Promise.all([atA.stop(), again.stop()]);
+  });
 
   test("is found at once by a node whose shard the database has become", async () => {
     const { time, a, b, atA, memoryId } = await shared();

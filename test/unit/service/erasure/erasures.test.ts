@@ -99,35 +99,32 @@ describe("an erasure whose attempts fail", () => {
   const waitingFor = async ({ node, erasures }: Serving, id: string): Promise<string | undefined> =>
     (await node.time.of(erasures.get(node.uuid, id, undefined))).waitingFor;
 
-  test(
-    "says what its last attempt failed of, whatever it waited for before, and completes once that is " + "over",
-    async () => {
-      const served = await serving({ gcGraceMs: 100_000 });
-      const { node, erasures, erase } = served;
-      const secret = await node.remember("the zyxwvutsecret of it");
-      await node.fill(3);
-      const { value: coupon } = await erase(secret);
-      erasures.start();
-      await node.time.pass(20_000);
-      expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
-      node.time.store.decideFate = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
-      await node.time.pass(180_000);
-      expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
-      const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
-      const { bytes } = node.time.store.read(key!)!;
-      node.time.store.decideFate = () => "fine";
-      node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
-      await node.time.pass(180_000);
-      expect(await waitingFor(served, coupon.id)).toMatch(
-        /^the last attempt failed: stored data cannot be used: a segment's frame has a wrong checksum$/,
-      );
-      node.time.store.spoil(key!, () => bytes);
-      await node.time.pass(1_200_000);
-      const done = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
-      expect(done).toMatchObject({ status: "completed", waitingFor: undefined });
-      await node.time.of(erasures.close());
-    },
-  );
+  test("says what its last attempt failed of, whatever came before, and completes once that is over", async () => {
+    const served = await serving({ gcGraceMs: 100_000 });
+    const { node, erasures, erase } = served;
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.fill(3);
+    const { value: coupon } = await erase(secret);
+    erasures.start();
+    await node.time.pass(20_000);
+    expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
+    node.time.store.decideFate = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
+    await node.time.pass(180_000);
+    expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
+    const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
+    const { bytes } = node.time.store.read(key!)!;
+    node.time.store.decideFate = () => "fine";
+    node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
+    await node.time.pass(180_000);
+    expect(await waitingFor(served, coupon.id)).toMatch(
+      /^the last attempt failed: stored data cannot be used: a segment's frame has a wrong checksum$/,
+    );
+    node.time.store.spoil(key!, () => bytes);
+    await node.time.pass(1_200_000);
+    const done = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
+    expect(done).toMatchObject({ status: "completed", waitingFor: undefined });
+    await node.time.of(erasures.close());
+  });
 
   test("says of a branch that blocks it without having it as live content what the branch has of it", async () => {
     const served = await serving({ gcGraceMs: 0 });

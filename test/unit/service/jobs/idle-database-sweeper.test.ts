@@ -58,33 +58,29 @@ const putting = (node: TimedEngine, key: string, ttlSecs: number): Promise<unkno
   node.client.write(node.at("main"), "kv.put", { ns: "n", key, value: Uint8Array.of(1), ttlSecs }, node.soon());
 
 describe("a cold database", () => {
-  test(
-    "is swept within hours of what expires, over a restart, and closes again; its entry goes, and nothing " +
-      "more is done for it",
-    async () => {
-      const time = new VirtualTime();
-      const first = new TimedEngine(time, idle);
-      await time.of(putting(first, "passing", 600));
-      await time.of(putting(first, "stays", 100 * 86_400));
-      await time.pass(100_000);
-      expect(dueKeys(time)).toHaveLength(1);
-      const node = await first.again();
-      const { sweeps } = buildSweeps(node);
-      expect(await mayExpire(time)).toBe(true);
-      const manifestBefore = time.manifest(node.uuid);
-      sweeps.start();
-      await time.pass(2 * hourMs);
-      const manifest = time.manifest(node.uuid);
-      expect(manifest.epoch).toBe(manifestBefore.epoch + 1);
-      expect(manifest.txid).toBe(manifestBefore.txid + 1);
-      // What is due next is noted for its own hour.
-      expect(dueKeys(time)).toEqual([expect.stringMatching(/^due\/2030041\d/)]);
-      await time.pass(10 * day);
-      expect(time.manifest(node.uuid)).toEqual(manifest);
-      expect(node.engine.counters.opened).toBe(1);
-      await time.of(sweeps.close());
-    },
-  );
+  test("is swept within hours of what expires, over a restart; then it closes and its entry goes", async () => {
+    const time = new VirtualTime();
+    const first = new TimedEngine(time, idle);
+    await time.of(putting(first, "passing", 600));
+    await time.of(putting(first, "stays", 100 * 86_400));
+    await time.pass(100_000);
+    expect(dueKeys(time)).toHaveLength(1);
+    const node = await first.again();
+    const { sweeps } = buildSweeps(node);
+    expect(await mayExpire(time)).toBe(true);
+    const manifestBefore = time.manifest(node.uuid);
+    sweeps.start();
+    await time.pass(2 * hourMs);
+    const manifest = time.manifest(node.uuid);
+    expect(manifest.epoch).toBe(manifestBefore.epoch + 1);
+    expect(manifest.txid).toBe(manifestBefore.txid + 1);
+    // What is due next is noted for its own hour.
+    expect(dueKeys(time)).toEqual([expect.stringMatching(/^due\/2030041\d/)]);
+    await time.pass(10 * day);
+    expect(time.manifest(node.uuid)).toEqual(manifest);
+    expect(node.engine.counters.opened).toBe(1);
+    await time.of(sweeps.close());
+  });
 
   test("that has nothing to expire leaves no entry, and one without an entry is never opened", async () => {
     const time = new VirtualTime();
@@ -99,29 +95,25 @@ describe("a cold database", () => {
     await time.of(sweeps.close());
   });
 
-  test(
-    "loses a branch whose time is over, though its node was started anew meanwhile and nobody asks for the " +
-      "database",
-    async () => {
-      const time = new VirtualTime();
-      const first = new TimedEngine(time, idle);
-      await first.put("k");
-      await first.branch({ act: "fork", name: "burner", ttlSecs: 7_000 });
-      await time.pass(100_000);
-      const node = await first.again();
-      const { sweeps } = buildSweeps(node);
-      sweeps.start();
-      await time.pass(hourMs);
-      expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main", "burner"]);
-      await time.pass(4 * hourMs);
-      expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
-      expect(time.store.keys("db/").filter((key) => key.includes("/head/"))).toHaveLength(1);
-      expect(dueKeys(time)).toEqual([]);
-      // The branch that stays was not even opened.
-      expect(node.engine.counters.opened).toBe(0);
-      await time.of(sweeps.close());
-    },
-  );
+  test("loses an expired branch, though its node was started anew and nobody asks for the database", async () => {
+    const time = new VirtualTime();
+    const first = new TimedEngine(time, idle);
+    await first.put("k");
+    await first.branch({ act: "fork", name: "burner", ttlSecs: 7_000 });
+    await time.pass(100_000);
+    const node = await first.again();
+    const { sweeps } = buildSweeps(node);
+    sweeps.start();
+    await time.pass(hourMs);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main", "burner"]);
+    await time.pass(4 * hourMs);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+    expect(time.store.keys("db/").filter((key) => key.includes("/head/"))).toHaveLength(1);
+    expect(dueKeys(time)).toEqual([]);
+    // The branch that stays was not even opened.
+    expect(node.engine.counters.opened).toBe(0);
+    await time.of(sweeps.close());
+  });
 
   test("lets go of history that has left the window, once", async () => {
     const time = new VirtualTime();
@@ -149,38 +141,34 @@ describe("a cold database", () => {
     await time.of(sweeps.close());
   });
 
-  test(
-    "keeps its events for as long as its policy says when they are due, and is not touched while that " +
-      "cannot be read",
-    async () => {
-      const time = new VirtualTime();
-      const node = new TimedEngine(time, idle);
-      const retention: Retention = { pitrMs: day, eventMaxAgeMs: hourMs };
-      const memories = [
-        { type: "event", summary: "something happened", content: "{}" },
-        { type: "fact", summary: "something is", content: "{}" },
-      ];
-      await time.of(
-        node.client.write(
-          { ...node.at("main"), retention, database: "acme--alice" },
-          "memory.ingest",
-          { memories },
-          node.soon(),
-        ),
-      );
-      await time.pass(100_000);
-      const one = buildSweeps(node);
-      // The policy is looser by then.
-      one.retention = { pitrMs: day, eventMaxAgeMs: 5 * hourMs };
-      one.sweeps.start();
-      await time.pass(3 * hourMs);
-      expect(one.asked).toEqual(["acme--alice"]);
-      expect(await countMemories(node)).toBe(2);
-      await time.pass(6 * hourMs);
-      expect(await countMemories(node)).toBe(1);
-      await time.of(one.sweeps.close());
-    },
-  );
+  test("keeps its due events for as long as its policy says, untouched while that cannot be read", async () => {
+    const time = new VirtualTime();
+    const node = new TimedEngine(time, idle);
+    const retention: Retention = { pitrMs: day, eventMaxAgeMs: hourMs };
+    const memories = [
+      { type: "event", summary: "something happened", content: "{}" },
+      { type: "fact", summary: "something is", content: "{}" },
+    ];
+    await time.of(
+      node.client.write(
+        { ...node.at("main"), retention, database: "acme--alice" },
+        "memory.ingest",
+        { memories },
+        node.soon(),
+      ),
+    );
+    await time.pass(100_000);
+    const one = buildSweeps(node);
+    // The policy is looser by then.
+    one.retention = { pitrMs: day, eventMaxAgeMs: 5 * hourMs };
+    one.sweeps.start();
+    await time.pass(3 * hourMs);
+    expect(one.asked).toEqual(["acme--alice"]);
+    expect(await countMemories(node)).toBe(2);
+    await time.pass(6 * hourMs);
+    expect(await countMemories(node)).toBe(1);
+    await time.of(one.sweeps.close());
+  });
 
   test("that is deleted is left alone, and its entry goes", async () => {
     const time = new VirtualTime();

@@ -93,34 +93,31 @@ test("an answer carries both transaction ids of the state it speaks of, and none
   expect((await dispatch(async () => ({}))).headers).toEqual([]);
 });
 
-test(
-  "a refusal carries what is known: its own txid first, then the one that was seen, and keeps its " + "headers",
-  async () => {
-    const saw = (context: Context): void => void seen(context, { value: undefined, txid: 7, durableTxid: 5 });
-    const after =
-      (error: ServiceError): Handler =>
-      async (_request, context) => {
-        saw(context);
-        throw error;
-      };
-    expect(await catchRefusal(after(new ServiceError("not_found", "no")))).toEqual({
-      txid: 7,
-      headers: { "Service-Durable-Txid": "5" },
-    });
-    expect(
-      await catchRefusal(
-        after(new ServiceError("conflict", "no", { txid: 9, retryAfterSecs: 2, headers: { Allow: "GET" } })),
-      ),
-    ).toEqual({
-      txid: 9,
-      retryAfterSecs: 2,
-      headers: { Allow: "GET", "Service-Durable-Txid": "5" },
-    });
-    const unseen =
-      (error: ServiceError): Handler =>
-      async () =>
-        Promise.reject(error);
-    expect(await catchRefusal(unseen(new ServiceError("conflict", "no", { txid: 9 })))).toEqual({ txid: 9 });
-    expect(await catchRefusal(unseen(new ServiceError("database_not_found", "no")))).toEqual({});
-  },
-);
+test("a refusal carries what is known: its own txid, else the one seen; and keeps its headers", async () => {
+  const saw = (context: Context): void => void seen(context, { value: undefined, txid: 7, durableTxid: 5 });
+  const after =
+    (error: ServiceError): Handler =>
+    async (_request, context) => {
+      saw(context);
+      throw error;
+    };
+  expect(await catchRefusal(after(new ServiceError("not_found", "no")))).toEqual({
+    txid: 7,
+    headers: { "Service-Durable-Txid": "5" },
+  });
+  expect(
+    await catchRefusal(
+      after(new ServiceError("conflict", "no", { txid: 9, retryAfterSecs: 2, headers: { Allow: "GET" } })),
+    ),
+  ).toEqual({
+    txid: 9,
+    retryAfterSecs: 2,
+    headers: { Allow: "GET", "Service-Durable-Txid": "5" },
+  });
+  const unseen =
+    (error: ServiceError): Handler =>
+    async () =>
+      Promise.reject(error);
+  expect(await catchRefusal(unseen(new ServiceError("conflict", "no", { txid: 9 })))).toEqual({ txid: 9 });
+  expect(await catchRefusal(unseen(new ServiceError("database_not_found", "no")))).toEqual({});
+});

@@ -51,24 +51,21 @@ async function holding(
 }
 
 describe("the databases that a node holds", () => {
-  test(
-    "beyond the bound, the one that was not used for longest is given up, with everything in object " + "storage",
-    async () => {
-      const { held, table, put } = await holding(2);
-      const [first, second, third] = [uuidOf(1), uuidOf(2), uuidOf(3)];
-      for (const uuid of [first, second]) {
-        await held.take(uuid);
-        await put(uuid);
-      }
-      held.use(first);
-      await held.take(third);
-      await held.waitUntilReleased(second);
-      expect([first, second, third].map((uuid) => held.has(uuid))).toEqual([true, false, true]);
-      expect(table.holding(second)).toEqual({ holder: undefined });
-      await expect(put(second)).rejects.toThrow(TurnedAway);
-      await put(first);
-    },
-  );
+  test("beyond the bound the least recently used is given up, with everything in object storage", async () => {
+    const { held, table, put } = await holding(2);
+    const [first, second, third] = [uuidOf(1), uuidOf(2), uuidOf(3)];
+    for (const uuid of [first, second]) {
+      await held.take(uuid);
+      await put(uuid);
+    }
+    held.use(first);
+    await held.take(third);
+    await held.waitUntilReleased(second);
+    expect([first, second, third].map((uuid) => held.has(uuid))).toEqual([true, false, true]);
+    expect(table.holding(second)).toEqual({ holder: undefined });
+    await expect(put(second)).rejects.toThrow(TurnedAway);
+    await put(first);
+  });
 
   test("whoever wants it while it is being given up gets it afterwards, under the next term", async () => {
     const { held, put } = await holding(10);

@@ -1,33 +1,15 @@
 /** Where calls run: several real engines on one store, with leases and links of the test's own process. */
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
-import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { buildMainTarget, PlacedNodes, placedTtlMs } from "../../../support/placed-nodes.ts";
 import { routeFreshMs } from "../../../../src/service/placement/route-cache.ts";
+import { catchRefusal, until } from "../../../support/placed-calls.ts";
 
 const uuid = uuidOf(1);
-
-/** What came of a call that must be refused. */
-async function catchRefusal(call: Promise<unknown>): Promise<ServiceError> {
-  const error = await call.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof ServiceError)) throw new Error(`not refused: ${String(error)}`);
-  return error;
-}
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await isSo()); tries++) {
-    if (tries > 250) throw new Error("it never came to pass");
-    await pause(20);
-  }
-}
 
 describe("a database has one writer", () => {
   test("distribution-01: the node that gets the first write takes it, under its first term", async () => {
@@ -83,43 +65,35 @@ describe("a database has one writer", () => {
     expect([await cluster.get(b, uuid, "one"), await cluster.get(b, uuid, "two")]).toEqual(["1", "2"]);
   });
 
-  test(
-    "distribution-05: a memory that another node gets supersedes as at its writer, and is read there by its " +
-      "transaction id",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.start("a", "b");
-      const fact = (summary: string): never =>
-        ({
-          memories: [{ type: "fact", summary, content: JSON.stringify(summary), keywords: "", topicKey: "theme" }],
-        }) as never;
-      const first = await a.placement.write(buildMainTarget(uuid), "memory.ingest", fact("dark"), cluster.deadline());
-      const second = await b.placement.write(buildMainTarget(uuid), "memory.ingest", fact("light"), cluster.deadline());
-      expect(second.txid).toBeGreaterThan(first.txid);
-      expect(second.value.results[0]!.superseded).toEqual([first.value.results[0]!.id]);
-      expect(cluster.findHolder(uuid)).toBe("a");
-    },
-  );
+  test("distribution-05: at another node a memory supersedes as at its writer, and is read by its txid", async () => {
+    const {
+      cluster,
+      nodes: [a, b],
+    } = await PlacedNodes.start("a", "b");
+    const fact = (summary: string): never =>
+      ({
+        memories: [{ type: "fact", summary, content: JSON.stringify(summary), keywords: "", topicKey: "theme" }],
+      }) as never;
+    const first = await a.placement.write(buildMainTarget(uuid), "memory.ingest", fact("dark"), cluster.deadline());
+    const second = await b.placement.write(buildMainTarget(uuid), "memory.ingest", fact("light"), cluster.deadline());
+    expect(second.txid).toBeGreaterThan(first.txid);
+    expect(second.value.results[0]!.superseded).toEqual([first.value.results[0]!.id]);
+    expect(cluster.findHolder(uuid)).toBe("a");
+  });
 
-  test(
-    "distribution-06: a plain read is answered from the node's own copy, one with a transaction id from " +
-      "that state",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.start("a", "b");
-      await cluster.put(a, uuid, "k", "old", { durable: true });
-      expect(await cluster.get(b, uuid, "k")).toBe("old");
-      expect(b.peers.forwarded).toHaveLength(0);
-      const { txid } = await cluster.put(a, uuid, "k", "new");
-      expect(await cluster.get(b, uuid, "k", { minTxid: txid })).toBe("new");
-      expect(await cluster.get(b, uuid, "k", { consistency: "primary" })).toBe("new");
-      expect(cluster.findHolder(uuid)).toBe("a");
-    },
-  );
+  test("distribution-06: a plain read is answered from the own copy, one with a txid from that state", async () => {
+    const {
+      cluster,
+      nodes: [a, b],
+    } = await PlacedNodes.start("a", "b");
+    await cluster.put(a, uuid, "k", "old", { durable: true });
+    expect(await cluster.get(b, uuid, "k")).toBe("old");
+    expect(b.peers.forwarded).toHaveLength(0);
+    const { txid } = await cluster.put(a, uuid, "k", "new");
+    expect(await cluster.get(b, uuid, "k", { minTxid: txid })).toBe("new");
+    expect(await cluster.get(b, uuid, "k", { consistency: "primary" })).toBe("new");
+    expect(cluster.findHolder(uuid)).toBe("a");
+  });
 
   test("distribution-06: a copy that is too old is waited for when its writer is not reached", async () => {
     const {
@@ -218,24 +192,21 @@ describe("finding the writer", () => {
     expect(b.leases.lookups, "and then the way is known").toBeLessThan(5);
   });
 
-  test(
-    "a holder that is asked again and again is looked up again now and then, and no call waits for " + "that",
-    async () => {
-      const haste = 10;
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.startIn(hastyWorld(haste), 10 * routeFreshMs, "a", "b");
-      await cluster.put(a, uuid, "k", "1");
-      await cluster.put(b, uuid, "k", "2");
-      await pause(routeFreshMs / haste);
-      const before = b.leases.lookups;
-      cluster.table.cut("b");
-      await cluster.put(b, uuid, "k", "3");
-      expect(b.leases.lookups).toBeGreaterThan(before);
-      expect(await cluster.get(a, uuid, "k")).toBe("3");
-    },
-  );
+  test("a holder that is asked again and again is looked up now and then, and no call waits for that", async () => {
+    const haste = 10;
+    const {
+      cluster,
+      nodes: [a, b],
+    } = await PlacedNodes.startIn(hastyWorld(haste), 10 * routeFreshMs, "a", "b");
+    await cluster.put(a, uuid, "k", "1");
+    await cluster.put(b, uuid, "k", "2");
+    await pause(routeFreshMs / haste);
+    const before = b.leases.lookups;
+    cluster.table.cut("b");
+    await cluster.put(b, uuid, "k", "3");
+    expect(b.leases.lookups).toBeGreaterThan(before);
+    expect(await cluster.get(a, uuid, "k")).toBe("3");
+  });
 
   test("F53 first writes that race on two nodes end at one holder, and both are there", async () => {
     const {
@@ -276,23 +247,20 @@ describe("finding the writer", () => {
     expect(a.peers.forwarded.length).toBeLessThan(15);
   });
 
-  test(
-    "a call for a term that the receiver does not hold is turned away, and the sender finds the " + "holder",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b, c],
-      } = await PlacedNodes.start("a", "b", "c");
-      await cluster.put(a, uuid, "k", "1");
-      await cluster.put(c, uuid, "k", "2");
-      await a.placement.handOver();
-      await cluster.put(b, uuid, "k", "3");
-      const holder = cluster.findHolder(uuid)!;
-      expect((await cluster.put(c, uuid, "k", "4")).txid).toBeGreaterThan(3);
-      expect(cluster.findHolder(uuid)).toBe(holder);
-      expect(holder).not.toBe("a");
-    },
-  );
+  test("a call for a term that its receiver does not hold is turned away; the sender finds the holder", async () => {
+    const {
+      cluster,
+      nodes: [a, b, c],
+    } = await PlacedNodes.start("a", "b", "c");
+    await cluster.put(a, uuid, "k", "1");
+    await cluster.put(c, uuid, "k", "2");
+    await a.placement.handOver();
+    await cluster.put(b, uuid, "k", "3");
+    const holder = cluster.findHolder(uuid)!;
+    expect((await cluster.put(c, uuid, "k", "4")).txid).toBeGreaterThan(3);
+    expect(cluster.findHolder(uuid)).toBe(holder);
+    expect(holder).not.toBe("a");
+  });
 
   test("the lease points to a node that was started anew: it takes the database again when asked", async () => {
     const {
@@ -308,187 +276,24 @@ describe("finding the writer", () => {
   });
 });
 
-describe("a node that is gone", () => {
-  test(
-    "F46 the databases of a dead node go to those who are preferred for them, when its lease has " + "ended",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b, c],
-      } = await PlacedNodes.start("a", "b", "c");
-      const uuids = Array.from({ length: 12 }, (_, index) => uuidOf(200 + index));
-      await Promise.all(uuids.map((each) => cluster.put(a, each, "k", "v", { durable: true })));
-      const diedMs = cluster.world.monotonicMs();
-      cluster.isolate(a);
-      await Promise.all(uuids.map((each) => cluster.put(b, each, "k", "w")));
-      expect(cluster.world.monotonicMs() - diedMs).toBeGreaterThanOrEqual(placedTtlMs - 200);
-      const living: LiveNode[] = [b, c].map(({ id, address }) => ({
-        id,
-        address,
-        reachesStore: true,
-        sharesJobs: true,
-      }));
-      expect(uuids.map((each) => cluster.findHolder(each))).toEqual(
-        uuids.map((each) => new Rendezvous(living).first(each)!.id),
-      );
-      for (const each of uuids) expect(await cluster.get(b, each, "k", { consistency: "primary" })).toBe("w");
-    },
-  );
-
-  test(
-    "while nobody may take the database yet, a call waits until its time is over and is told to come " + "back",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.start("a", "b");
-      await cluster.put(a, uuid, "k", "v");
-      cluster.isolate(a);
-      const refusal = await catchRefusal(cluster.put(b, uuid, "k", "w", { budgetMs: 300 }));
-      expect([refusal.code, refusal.detail.retryAfterSecs]).toEqual(["unavailable", 1]);
-    },
-  );
-
-  test("F62 a node that hands over while its clients and others write loses nothing, and refuses nothing", async () => {
-    const {
-      cluster,
-      nodes: [a, b, c],
-    } = await PlacedNodes.start("a", "b", "c");
-    const uuids = Array.from({ length: 8 }, (_, index) => uuidOf(300 + index));
-    await Promise.all(uuids.map((each) => cluster.put(a, each, "k", "v")));
-    let isOver = false;
-    const written = new Map<string, string[]>();
-    const writers = [a, b].flatMap((node) =>
-      uuids.map(async (each) => {
-        for (let turn = 0; !isOver; turn++) {
-          const key = `${node.id}-${turn}`;
-          await cluster.put(node, each, key, key);
-          written.set(each, [...(written.get(each) ?? []), key]);
-        }
-      }),
-    );
-    await pause(200);
-    await a.placement.handOver();
-    await pause(300);
-    isOver = true;
-    await Promise.all(writers);
-    for (const each of uuids) {
-      expect(cluster.findHolder(each)).not.toBe("a");
-      const keys = written.get(each)!;
-      expect(keys.length).toBeGreaterThan(10);
-      for (const key of keys) expect(await cluster.get(c, each, key, { consistency: "primary" })).toBe(key);
-    }
-  });
-
-  test("the last node that leaves says at once that it takes no more", async () => {
-    const {
-      cluster,
-      nodes: [a],
-    } = await PlacedNodes.start("a");
-    await cluster.put(a, uuid, "k", "v");
-    await a.placement.handOver();
-    expect((await catchRefusal(cluster.put(a, uuid, "k", "w"))).code).toBe("unavailable");
-    expect(await cluster.get(a, uuid, "k")).toBe("v");
-  });
-});
-
-describe("when leases fail", () => {
-  test(
-    "F50 without the coordination store, held databases and known routes go on, copies are read, and " +
-      "nothing new is taken",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.start("a", "b");
-      await cluster.put(a, uuid, "k", "1");
-      await cluster.put(b, uuid, "k", "2", { durable: true });
-      for (const node of [a, b]) cluster.table.cut(node.id);
-      await pause(placedTtlMs);
-      expect(a.placement.isLeased).toBe(false);
-      expect((await cluster.put(a, uuid, "k", "3")).txid).toBe(3);
-      expect((await cluster.put(b, uuid, "k", "4")).txid).toBe(4);
-      expect(await cluster.get(b, uuid, "k", { minTxid: 4 })).toBe("4");
-      const fresh = await catchRefusal(cluster.put(a, uuidOf(2), "k", "v"));
-      expect([fresh.code, fresh.detail.retryAfterSecs]).toEqual(["unavailable", 1]);
-      expect(await cluster.get(a, uuidOf(2), "k")).toBeUndefined();
-    },
-  );
-
-  test("F52 leases that are taken away wrongly cost terms, and no write that was acknowledged as durable", async () => {
-    const {
-      cluster,
-      nodes: [a, b],
-    } = await PlacedNodes.start("a", "b");
-    const written: string[] = [];
-    for (let round = 0; round < 6; round++) {
-      for (const node of [a, b]) {
-        const key = `${node.id}-${round}`;
-        // Whoever was overtaken without knowing may say once that he does not know what became of it.
-        await until(() =>
-          cluster.put(node, uuid, key, "v", { durable: true }).then(
-            () => true,
-            ({ code }: ServiceError) => (expect(code).toBe("unavailable"), false),
-          ),
-        );
-        written.push(key);
-        cluster.table.revoke(cluster.findHolder(uuid) ?? "nobody");
-      }
-    }
-    // Who believes in a lease that was taken away answers from what it has, until it asks to renew it.
-    await until(() =>
-      [a, b].every(({ id, placement }) => placement.heldCount === (cluster.findHolder(uuid) === id ? 1 : 0)),
-    );
-    for (const key of written) expect(await cluster.get(a, uuid, key, { consistency: "primary" })).toBe("v");
-    expect(cluster.table.holding(uuid).holder!.leaseEpoch).toBeGreaterThan(1);
-  });
-
-  test("F55 a node whose database another one has claimed sends its calls there", async () => {
-    const {
-      cluster,
-      nodes: [a, b],
-    } = await PlacedNodes.start("a", "b");
-    await cluster.put(a, uuid, "k", "1", { durable: true });
-    // It reaches object storage and the other node, not the coordination store.
-    cluster.table.cut("a");
-    cluster.table.revoke("a");
-    await cluster.put(b, uuid, "k", "2", { durable: true });
-    expect(cluster.findHolder(uuid)).toBe("b");
-    // Whatever it answers, it has not been done there.
-    await cluster.put(a, uuid, "k", "3", { durable: true, budgetMs: 2_000 }).then(
-      () => expect.unreachable(),
-      () => undefined,
-    );
-    await until(() => a.placement.heldCount === 0);
-    cluster.table.mend("a");
-    await until(() => a.placement.isLeased);
-    await cluster.put(a, uuid, "k", "4");
-    expect(cluster.findHolder(uuid)).toBe("b");
-    expect(await cluster.get(b, uuid, "k")).toBe("4");
-  });
-});
-
 describe("orders", () => {
-  test(
-    "are looked for at once by the node that is told of them, be it this one; one that is not reached looks " +
-      "by itself",
-    async () => {
-      const {
-        cluster,
-        nodes: [a, b],
-      } = await PlacedNodes.start("a", "b");
-      const looked: string[] = [];
-      for (const { id, placement } of [a, b]) placement.whenNudged(() => looked.push(id));
-      a.placement.nudge("a");
-      a.placement.nudge("b");
-      a.placement.nudge("gone");
-      await until(() => looked.length === 2);
-      cluster.unlink(b);
-      a.placement.nudge("b");
-      await pause(20);
-      expect(looked).toEqual(["a", "b"]);
-    },
-  );
+  test("are looked for at once by the node that is told of them; one that is not reached looks itself", async () => {
+    // Be it this one.
+    const {
+      cluster,
+      nodes: [a, b],
+    } = await PlacedNodes.start("a", "b");
+    const looked: string[] = [];
+    for (const { id, placement } of [a, b]) placement.whenNudged(() => looked.push(id));
+    a.placement.nudge("a");
+    a.placement.nudge("b");
+    a.placement.nudge("gone");
+    await until(() => looked.length === 2);
+    cluster.unlink(b);
+    a.placement.nudge("b");
+    await pause(20);
+    expect(looked).toEqual(["a", "b"]);
+  });
 });
 
 describe("hints", () => {

@@ -32,47 +32,41 @@ describe("shards", () => {
     }
   });
 
-  test(
-    "come to the same owners by whatever way the nodes came and went, and only those of a node that goes " + "move",
-    () => {
-      const [a, b] = [buildIds(40), buildIds(60).slice(20)];
-      const direct = sharedAmong(buildNodes(...b));
-      const byTurns = sharedAmong(
-        buildNodes(...a),
-        buildNodes(...a, ...b.slice(20)),
-        buildNodes("x"),
-        [],
-        buildNodes(...a),
-        buildNodes(...b).toReversed(),
-      );
-      for (const id of b) expect(byTurns.ownedBy(id)).toEqual(direct.ownedBy(id));
-      expect(byTurns.ownedBy("node-0")).toEqual([]);
-      const before = sharedAmong(buildNodes(...a));
-      const after = sharedAmong(buildNodes(...a), buildNodes(...a.slice(1)));
-      for (const id of a.slice(1)) expect(after.ownedBy(id)).toEqual(expect.arrayContaining([...before.ownedBy(id)]));
-    },
-  );
+  test("come to the same owners whichever way nodes came and went; only those of a node that goes move", () => {
+    const [a, b] = [buildIds(40), buildIds(60).slice(20)];
+    const direct = sharedAmong(buildNodes(...b));
+    const byTurns = sharedAmong(
+      buildNodes(...a),
+      buildNodes(...a, ...b.slice(20)),
+      buildNodes("x"),
+      [],
+      buildNodes(...a),
+      buildNodes(...b).toReversed(),
+    );
+    for (const id of b) expect(byTurns.ownedBy(id)).toEqual(direct.ownedBy(id));
+    expect(byTurns.ownedBy("node-0")).toEqual([]);
+    const before = sharedAmong(buildNodes(...a));
+    const after = sharedAmong(buildNodes(...a), buildNodes(...a.slice(1)));
+    for (const id of a.slice(1)) expect(after.ownedBy(id)).toEqual(expect.arrayContaining([...before.ownedBy(id)]));
+  });
 
-  test(
-    "are not left to builds that know nothing of them, nor to nodes that do not reach object storage, while " +
-      "another one does",
-    () => {
-      const [a, b, c] = buildNodes("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
-      expect(
-        ownedBy(sharedAmong([a, { ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["a", "b", "c"]),
-      ).toEqual([shardsCount, 0, 0]);
-      expect(
-        ownedBy(
-          sharedAmong([
-            { ...b, sharesJobs: false },
-            { ...c, reachesStore: false },
-          ]),
-          ["b", "c"],
-        ),
-      ).toEqual([0, shardsCount]);
-      expect(ownedBy(sharedAmong([{ ...b, sharesJobs: false }]), ["b"])).toEqual([0]);
-    },
-  );
+  test("are not left to old builds, nor to nodes that do not reach object storage, while another does", () => {
+    // Old: those that know nothing of them.
+    const [a, b, c] = buildNodes("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
+    expect(
+      ownedBy(sharedAmong([a, { ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["a", "b", "c"]),
+    ).toEqual([shardsCount, 0, 0]);
+    expect(
+      ownedBy(
+        sharedAmong([
+          { ...b, sharesJobs: false },
+          { ...c, reachesStore: false },
+        ]),
+        ["b", "c"],
+      ),
+    ).toEqual([0, shardsCount]);
+    expect(ownedBy(sharedAmong([{ ...b, sharesJobs: false }]), ["b"])).toEqual([0]);
+  });
 
   test("of 1,000 nodes are worked out anew in a few milliseconds when one comes or goes", () => {
     const ids = buildIds(1_000);
@@ -117,36 +111,33 @@ describe("a node", () => {
     return { shards, scheduler, pass, set: (given) => void (nodes = given), gains: () => gains };
   }
 
-  test(
-    "hears of what it gains within the time between two looks, and keeps what it has while nobody says who " + "lives",
-    async () => {
-      const { shards, pass, set, gains } = owning();
-      expect(shards.from(0)).toBeUndefined();
-      await pass(1);
-      void shards.start();
-      await pass(10);
-      expect([shards.from(0), shards.has(shardsCount - 1), shards.from(shardsCount), gains()]).toEqual([
-        0,
-        true,
-        undefined,
-        1,
-      ]);
-      set(buildNodes("a", "b"));
-      await pass(shardMembersMs + 10);
-      const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
-      expect(own.length).toBeGreaterThan(1_500);
-      expect(own.length).toBeLessThan(2_500);
-      for (let shard = 0; shard < shardsCount; shard += 7)
-        expect(shards.from(shard)).toBe(own.find((one) => one >= shard));
-      expect(gains()).toBe(1);
-      set("silent");
-      await pass(10 * shardMembersMs);
-      expect(shards.has(own[0]!)).toBe(true);
-      set(buildNodes("a"));
-      await pass(shardMembersMs + 10);
-      expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
-      await shards.close();
-      expect(shards.from(0)).toBeUndefined();
-    },
-  );
+  test("hears of what it gains between two looks, and keeps what it has while nobody says who lives", async () => {
+    const { shards, pass, set, gains } = owning();
+    expect(shards.from(0)).toBeUndefined();
+    await pass(1);
+    void shards.start();
+    await pass(10);
+    expect([shards.from(0), shards.has(shardsCount - 1), shards.from(shardsCount), gains()]).toEqual([
+      0,
+      true,
+      undefined,
+      1,
+    ]);
+    set(buildNodes("a", "b"));
+    await pass(shardMembersMs + 10);
+    const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
+    expect(own.length).toBeGreaterThan(1_500);
+    expect(own.length).toBeLessThan(2_500);
+    for (let shard = 0; shard < shardsCount; shard += 7)
+      expect(shards.from(shard)).toBe(own.find((one) => one >= shard));
+    expect(gains()).toBe(1);
+    set("silent");
+    await pass(10 * shardMembersMs);
+    expect(shards.has(own[0]!)).toBe(true);
+    set(buildNodes("a"));
+    await pass(shardMembersMs + 10);
+    expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
+    await shards.close();
+    expect(shards.from(0)).toBeUndefined();
+  });
 });

@@ -144,22 +144,18 @@ test.each([
   }
 });
 
-test(
-  "a write that takes a part is gone on with, however little it takes; one that claims what it has not " +
-    "taken is found out",
-  async () => {
-    const files = new FaultyFiles({ fate: (_, name) => (name === "write" ? { takes: 3 } : "fine") });
-    const store = await FileStore.open(storyRoot, storyWorld(), files);
-    await store.put("k", Buffer.from("a body of some bytes"), absent);
-    expect((await store.get("k"))!.bytes.toString()).toBe("a body of some bytes");
-    files.options = { ...files.options, lies: { counts: true } };
-    await expect(store.put("l", Buffer.from("a body of some bytes"), absent)).rejects.toMatchObject({
-      kind: "unavailable",
-      message: expect.stringContaining("of 21 bytes that were written the disk has 3"),
-    });
-    expect(await store.get("l")).toBeUndefined();
-  },
-);
+test("a write that takes a part is gone on with; one that claims what it did not take is found out", async () => {
+  const files = new FaultyFiles({ fate: (_, name) => (name === "write" ? { takes: 3 } : "fine") });
+  const store = await FileStore.open(storyRoot, storyWorld(), files);
+  await store.put("k", Buffer.from("a body of some bytes"), absent);
+  expect((await store.get("k"))!.bytes.toString()).toBe("a body of some bytes");
+  files.options = { ...files.options, lies: { counts: true } };
+  await expect(store.put("l", Buffer.from("a body of some bytes"), absent)).rejects.toMatchObject({
+    kind: "unavailable",
+    message: expect.stringContaining("of 21 bytes that were written the disk has 3"),
+  });
+  expect(await store.get("l")).toBeUndefined();
+});
 
 describe("a put that landed though its directory could not be synced", () => {
   const lost = always(false, "none");
@@ -180,28 +176,25 @@ describe("a put that landed though its directory could not be synced", () => {
     expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
   });
 
-  test(
-    "is in doubt for as long as it cannot be synced, for every process, and leaves no mark when it " + "could",
-    async () => {
-      const files = new FaultyFiles();
-      const store = await FileStore.open(storyRoot, storyWorld(), files);
-      const other = await FileStore.open(storyRoot, storyWorld(2), files);
-      await settle(store, "old");
-      files.options = {
-        fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine"),
-      };
-      await expect(settle(store, "new")).rejects.toMatchObject({
-        kind: "unknown_outcome",
-        message: expect.stringContaining("failing"),
-      });
-      await expect(other.get("a/k")).rejects.toMatchObject({ kind: "unavailable" });
-      files.options = {};
-      expect((await other.get("a/k"))!.bytes.toString()).toBe("new");
-      expect(files.paths().files.filter((path) => path.includes(".tmp"))).toEqual([]);
-      const after = await FileStore.open(storyRoot, storyWorld(), files.lose(lost));
-      expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
-    },
-  );
+  test("is in doubt to every process for as long as it cannot be synced, and leaves no mark after", async () => {
+    const files = new FaultyFiles();
+    const store = await FileStore.open(storyRoot, storyWorld(), files);
+    const other = await FileStore.open(storyRoot, storyWorld(2), files);
+    await settle(store, "old");
+    files.options = {
+      fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine"),
+    };
+    await expect(settle(store, "new")).rejects.toMatchObject({
+      kind: "unknown_outcome",
+      message: expect.stringContaining("failing"),
+    });
+    await expect(other.get("a/k")).rejects.toMatchObject({ kind: "unavailable" });
+    files.options = {};
+    expect((await other.get("a/k"))!.bytes.toString()).toBe("new");
+    expect(files.paths().files.filter((path) => path.includes(".tmp"))).toEqual([]);
+    const after = await FileStore.open(storyRoot, storyWorld(), files.lose(lost));
+    expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
+  });
 
   test("by a process that died before it synced anything is made durable by whoever builds on it", async () => {
     const files = new FaultyFiles();

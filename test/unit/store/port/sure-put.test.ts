@@ -36,14 +36,11 @@ describe("a settled put", () => {
     expect(await putUntilKnown(buildStore("answerLost"), key, a, absent)).toMatchObject({ kind: "landed" });
   });
 
-  test(
-    "F30: that was not applied stays in doubt while its condition holds, and lands when it is offered " + "again",
-    async () => {
-      const store = buildStore("requestLost");
-      expect(await describeKind(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
-      expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "landed" });
-    },
-  );
+  test("F30: that was not applied stays in doubt while its condition holds, and lands when tried again", async () => {
+    const store = buildStore("requestLost");
+    expect(await describeKind(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
+    expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "landed" });
+  });
 
   test("F30: that was not applied is lost once somebody else's object stands there", async () => {
     const store = buildStore("requestLost");

@@ -49,34 +49,26 @@ const always =
 const sent = (double: S3Double, method: string): number =>
   double.requests.filter((request) => request.method === method).length;
 
-test(
-  "F29: a create whose answer is lost is an unknown outcome, sent once; reading back and creating again " +
-    "tell what happened",
-  async () => {
-    const { double, store } = await faulty();
-    double.fault = firstly(1, "PUT", "drop answer");
-    await expect(store.put("seg/1", Buffer.from("pages"), absent)).rejects.toMatchObject({ kind: "unknown_outcome" });
-    expect(sent(double, "PUT")).toBe(1);
-    expect(await text(store, "seg/1")).toBe("pages");
-    expect(await store.put("seg/1", Buffer.from("pages"), absent)).toEqual({ kind: "conflict" });
-  },
-);
+test("F29: a create whose answer is lost is unknown, sent once; reading back and a retry tell", async () => {
+  const { double, store } = await faulty();
+  double.fault = firstly(1, "PUT", "drop answer");
+  await expect(store.put("seg/1", Buffer.from("pages"), absent)).rejects.toMatchObject({ kind: "unknown_outcome" });
+  expect(sent(double, "PUT")).toBe(1);
+  expect(await text(store, "seg/1")).toBe("pages");
+  expect(await store.put("seg/1", Buffer.from("pages"), absent)).toEqual({ kind: "conflict" });
+});
 
-test(
-  "F30: a replacement whose answer is lost is an unknown outcome; the nonce that is read back tells that " +
-    "it was carried out",
-  async () => {
-    const { double, store } = await faulty();
-    const first = await store.put("head", Buffer.from("nonce 1"), absent);
-    double.fault = firstly(1, "PUT", "drop answer");
-    const condition = { kind: "version", version: first.kind === "stored" ? first.version : "" } as const;
-    await expect(store.put("head", Buffer.from("nonce 2"), condition)).rejects.toMatchObject({
-      kind: "unknown_outcome",
-    });
-    expect(sent(double, "PUT")).toBe(2);
-    expect(await text(store, "head")).toBe("nonce 2");
-  },
-);
+test("F30: a replacement whose answer is lost is unknown; the nonce read back says it was made", async () => {
+  const { double, store } = await faulty();
+  const first = await store.put("head", Buffer.from("nonce 1"), absent);
+  double.fault = firstly(1, "PUT", "drop answer");
+  const condition = { kind: "version", version: first.kind === "stored" ? first.version : "" } as const;
+  await expect(store.put("head", Buffer.from("nonce 2"), condition)).rejects.toMatchObject({
+    kind: "unknown_outcome",
+  });
+  expect(sent(double, "PUT")).toBe(2);
+  expect(await text(store, "head")).toBe("nonce 2");
+});
 
 test("F31: a replacement that lands long after its time was up changes nothing once another one has won", async () => {
   const { double, store } = await faulty();
@@ -218,40 +210,35 @@ test.each([
   expect(double.requests).toHaveLength(4);
 });
 
-test(
-  "F41: credentials that run out are refused for now, nothing is stored, and renewed ones pass without a " + "restart",
-  async () => {
-    const { double, store } = await faulty();
-    let key = "first";
-    const issuer = createServer((_, response) => {
-      // One that is about to expire is asked for again before every request.
-      const expires = new Date(Date.now() + 1_000).toISOString();
-      response.end(
-        JSON.stringify({ AccessKeyId: key, SecretAccessKey: "secret", Token: "token", Expiration: expires }),
-      );
-    });
-    await new Promise<void>((resolve) => issuer.listen(0, "127.0.0.1", resolve));
-    onTestFinished(() => {
-      issuer.closeAllConnections();
-      issuer.close();
-    });
-    vi.stubEnv("AWS_ACCESS_KEY_ID", undefined);
-    vi.stubEnv("AWS_SECRET_ACCESS_KEY", undefined);
-    vi.stubEnv("AWS_CONTAINER_CREDENTIALS_FULL_URI", `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/`);
+test("F41: expired credentials are refused and store nothing; renewed ones pass without a restart", async () => {
+  const { double, store } = await faulty();
+  let key = "first";
+  const issuer = createServer((_, response) => {
+    // One that is about to expire is asked for again before every request.
+    const expires = new Date(Date.now() + 1_000).toISOString();
+    response.end(JSON.stringify({ AccessKeyId: key, SecretAccessKey: "secret", Token: "token", Expiration: expires }));
+  });
+  await new Promise<void>((resolve) => issuer.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    issuer.closeAllConnections();
+    issuer.close();
+  });
+  vi.stubEnv("AWS_ACCESS_KEY_ID", undefined);
+  vi.stubEnv("AWS_SECRET_ACCESS_KEY", undefined);
+  vi.stubEnv("AWS_CONTAINER_CREDENTIALS_FULL_URI", `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/`);
 
-    expect((await store.put("a", Buffer.from("1"), absent)).kind).toBe("stored");
-    double.fault = ({ credential }) => (credential === "first" ? { status: 400, code: "ExpiredToken" } : undefined);
-    await expect(store.put("b", Buffer.from("1"), absent)).rejects.toMatchObject({
-      kind: "unavailable",
-      message: expect.stringContaining("ExpiredToken"),
-    });
-    await expect(store.get("a")).rejects.toMatchObject({ kind: "unavailable" });
-    expect(double.text("b")).toBeUndefined();
-    key = "second";
-    expect((await store.put("b", Buffer.from("1"), absent)).kind).toBe("stored");
-    expect(double.requests.at(-1)!.credential).toBe("second");
-  },
-);
+  expect((await store.put("a", Buffer.from("1"), absent)).kind).toBe("stored");
+  double.fault = ({ credential }) => (credential === "first" ? { status: 400, code: "ExpiredToken" } : undefined);
+  await expect(store.put("b", Buffer.from("1"), absent)).rejects.toMatchObject({
+    kind: "unavailable",
+    message: expect.stringContaining("ExpiredToken"),
+  });
+  await expect(store.get("a")).rejects.toMatchObject({ kind: "unavailable" });
+  expect(double.text("b")).toBeUndefined();
+  key = "second";
+  expect((await store.put("b", Buffer.from("1"), absent)).kind).toBe("stored");
+  expect(double.requests.at(-1)!.credential).toBe("second");
+});
 
 test("without credentials, or without a server, nothing was stored for sure", async () => {
   const { double, store } = await faulty();
