@@ -189,36 +189,33 @@ describe("names", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "F67: used again at once while a sweep of expired branches is under way keep the new branch's " + "writes",
-    async () => {
-      const { time, node } = setup({ gcGraceMs: 60_000, idleCloseMs: 20_000 });
-      await node.put("k");
-      for (let n = 0; n < 10; n++) await node.branch({ act: "fork", name: `x${n}`, ttlSecs: 30 });
-      await time.pass(29_000);
-      // Slow, so that what is taken out first has long a new namesake when the sweep ends.
-      time.store.decideFate = () => ({ held: time.scheduler.sleep(300) });
-      const left = (): number => time.catalog(node.uuid).branches.filter(({ name }) => name !== "main").length;
-      for (let look = 0; look < 3_000 && left() === 10; look++) await time.pass(100);
-      expect(left()).toBe(9);
-      await node.branch({ act: "fork", name: "x0" });
-      const written: string[] = [];
-      while (
-        time.catalog(node.uuid).branches.some(({ name }) => name.startsWith("x") && name !== "x0") ||
-        written.length < 20
-      ) {
-        const key = `kept${written.length}`;
-        await node.put(key, "x0");
-        written.push(key);
-        await time.pass(100);
-      }
-      await time.pass(2_000);
-      expect(await node.keys("x0")).toEqual(["k", ...written].toSorted());
-      await node.sync("x0");
-      expect(await (await node.again(true)).keys("x0")).toEqual(["k", ...written].toSorted());
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F67: used again during a sweep of expired branches keep the new branch's writes", async () => {
+    const { time, node } = setup({ gcGraceMs: 60_000, idleCloseMs: 20_000 });
+    await node.put("k");
+    for (let n = 0; n < 10; n++) await node.branch({ act: "fork", name: `x${n}`, ttlSecs: 30 });
+    await time.pass(29_000);
+    // Slow, so that what is taken out first has long a new namesake when the sweep ends.
+    time.store.decideFate = () => ({ held: time.scheduler.sleep(300) });
+    const left = (): number => time.catalog(node.uuid).branches.filter(({ name }) => name !== "main").length;
+    for (let look = 0; look < 3_000 && left() === 10; look++) await time.pass(100);
+    expect(left()).toBe(9);
+    await node.branch({ act: "fork", name: "x0" });
+    const written: string[] = [];
+    while (
+      time.catalog(node.uuid).branches.some(({ name }) => name.startsWith("x") && name !== "x0") ||
+      written.length < 20
+    ) {
+      const key = `kept${written.length}`;
+      await node.put(key, "x0");
+      written.push(key);
+      await time.pass(100);
+    }
+    await time.pass(2_000);
+    expect(await node.keys("x0")).toEqual(["k", ...written].toSorted());
+    await node.sync("x0");
+    expect(await (await node.again(true)).keys("x0")).toEqual(["k", ...written].toSorted());
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("at most so many exist, main included; a deleted one makes room", async () => {
     const { time, node } = setup();
@@ -241,29 +238,26 @@ describe("names", () => {
 });
 
 describe("checkpoints", () => {
-  test(
-    "branching-03: name a state, which keeps its name; the same name for the same state is the same " + "checkpoint",
-    async () => {
-      const { time, node } = setup();
-      await node.put("k1");
-      expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
-      expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
-      await node.put("k2");
-      expect(await describeOutcome(node.branch({ act: "checkpoint", name: "c" }))).toBe("already_exists");
-      await node.branch({ act: "checkpoint", name: "d" });
-      const { checkpoints } = await node.branch({ act: "checkpoints" });
-      expect(checkpoints.map(({ name, txid }: any) => [name, txid])).toEqual([
-        ["c", 1],
-        ["d", 2],
-      ]);
-      await node.branch({ act: "forget-checkpoint", name: "c" });
-      expect(await describeOutcome(node.branch({ act: "forget-checkpoint", name: "c" }))).toBe("not_found");
-      expect(await describeOutcome(node.branch({ act: "rewind", to: "c" }))).toBe("not_found");
-      const again = await node.again(true);
-      expect((await again.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("branching-03: name a state; the same name for the same state is the same checkpoint", async () => {
+    const { time, node } = setup();
+    await node.put("k1");
+    expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
+    expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
+    await node.put("k2");
+    expect(await describeOutcome(node.branch({ act: "checkpoint", name: "c" }))).toBe("already_exists");
+    await node.branch({ act: "checkpoint", name: "d" });
+    const { checkpoints } = await node.branch({ act: "checkpoints" });
+    expect(checkpoints.map(({ name, txid }: any) => [name, txid])).toEqual([
+      ["c", 1],
+      ["d", 2],
+    ]);
+    await node.branch({ act: "forget-checkpoint", name: "c" });
+    expect(await describeOutcome(node.branch({ act: "forget-checkpoint", name: "c" }))).toBe("not_found");
+    expect(await describeOutcome(node.branch({ act: "rewind", to: "c" }))).toBe("not_found");
+    const again = await node.again(true);
+    expect((await again.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("many at once are all there; a child has none of its parent's", async () => {
     const { time, node } = setup();
@@ -302,53 +296,45 @@ describe("the end of a branch", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "F31: that was left in doubt comes when its put lands, however late: what is open of it is closed, " +
-      "whether or not anybody asks",
-    async () => {
-      const { time, node } = setup();
-      await node.put("base");
-      await node.branch({ act: "fork", name: "x" });
-      await node.put("own", "x", { durable: true });
-      const file = branchPath(join(node.directory, "db"), node.uuid, findId(time, node, "x"));
-      const landings = delayCatalog(time, node);
-      expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
-      // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
-      await time.pass(5_000);
-      expect(await node.keys("x")).toEqual(["base", "own"]);
-      expect(landings.length).toBeGreaterThan(limits.doubtRetriesMax + 2);
-      landings[0]!();
-      await time.pass(5_000);
-      expect(existsSync(file)).toBe(false);
-      expect(await describeOutcome(node.put("late", "x"))).toBe("branch_not_found");
-      expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
-      expect(await node.keys()).toEqual(["base"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F31: one left in doubt comes when its put lands; what is open of the branch is then closed", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    await node.branch({ act: "fork", name: "x" });
+    await node.put("own", "x", { durable: true });
+    const file = branchPath(join(node.directory, "db"), node.uuid, findId(time, node, "x"));
+    const landings = delayCatalog(time, node);
+    expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+    // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
+    await time.pass(5_000);
+    expect(await node.keys("x")).toEqual(["base", "own"]);
+    expect(landings.length).toBeGreaterThan(limits.doubtRetriesMax + 2);
+    landings[0]!();
+    await time.pass(5_000);
+    expect(existsSync(file)).toBe(false);
+    expect(await describeOutcome(node.put("late", "x"))).toBe("branch_not_found");
+    expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
+    expect(await node.keys()).toEqual(["base"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
-  test(
-    "F31: that comes after the node which asked for it has died is seen as soon as the catalog is, though " +
-      "the branch is open",
-    async () => {
-      const { time, node } = setup();
-      await node.put("base");
-      await node.branch({ act: "fork", name: "x" });
-      await node.put("old", "x", { durable: true });
-      const landings = delayCatalog(time, node);
-      expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
-      node.kill();
-      time.store.decideFate = () => "fine";
-      const next = new TimedEngine(time, { idleCloseMs: 1e12 }, node.directory);
-      expect(await next.keys("x")).toEqual(["base", "old"]);
-      landings[0]!();
-      await next.branch({ act: "fork", name: "y" });
-      expect(await describeOutcome(next.keys("x"))).toBe("branch_not_found");
-      await next.branch({ act: "fork", name: "x" });
-      expect(await next.keys("x")).toEqual(["base"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F31: one that comes after the death of the node that asked is seen with the catalog", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    await node.branch({ act: "fork", name: "x" });
+    await node.put("old", "x", { durable: true });
+    const landings = delayCatalog(time, node);
+    expect(await describeOutcome(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+    node.kill();
+    time.store.decideFate = () => "fine";
+    const next = new TimedEngine(time, { idleCloseMs: 1e12 }, node.directory);
+    expect(await next.keys("x")).toEqual(["base", "old"]);
+    landings[0]!();
+    await next.branch({ act: "fork", name: "y" });
+    expect(await describeOutcome(next.keys("x"))).toBe("branch_not_found");
+    await next.branch({ act: "fork", name: "x" });
+    expect(await next.keys("x")).toEqual(["base"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F31: a fork that was left in doubt is there from the instant its put has landed, burner and all", async () => {
     const { time, node } = setup();
@@ -386,27 +372,24 @@ describe("the end of a branch", () => {
     }
   });
 
-  test(
-    "branching-04: a burner is gone the moment its time is over, its name is free, its parent is as it " + "was",
-    async () => {
-      const { time, node } = setup();
-      await node.put("base");
-      expect(await node.branch({ act: "fork", name: "x", ttlSecs: 60 })).toMatchObject({
-        ttlAtMs: node.world.nowMs() + 60_000,
-      });
-      await node.put("own", "x");
-      await time.pass(59_000);
-      expect(await node.keys("x")).toEqual(["base", "own"]);
-      await time.pass(1_100);
-      expect(await describeOutcome(node.keys("x"))).toBe("branch_not_found");
-      expect(await describeOutcome(node.put("k", "x"))).toBe("branch_not_found");
-      expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
-      await node.branch({ act: "fork", name: "x" });
-      expect(await node.keys("x")).toEqual(["base"]);
-      expect(await node.keys()).toEqual(["base"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("branching-04: a burner is gone once its time is over, its name is free, its parent as it was", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    expect(await node.branch({ act: "fork", name: "x", ttlSecs: 60 })).toMatchObject({
+      ttlAtMs: node.world.nowMs() + 60_000,
+    });
+    await node.put("own", "x");
+    await time.pass(59_000);
+    expect(await node.keys("x")).toEqual(["base", "own"]);
+    await time.pass(1_100);
+    expect(await describeOutcome(node.keys("x"))).toBe("branch_not_found");
+    expect(await describeOutcome(node.put("k", "x"))).toBe("branch_not_found");
+    expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
+    await node.branch({ act: "fork", name: "x" });
+    expect(await node.keys("x")).toEqual(["base"]);
+    expect(await node.keys()).toEqual(["base"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F75: a burner that expires while it is written ends with branch_not_found; nobody brings it back", async () => {
     const { time, node } = setup({ gcGraceMs: 30_000 });
@@ -485,8 +468,7 @@ describe("cost", () => {
   );
 
   test(
-    "F74: of 1,000 branches with 100 checkpoints each: every object within its bound, a collection looks at " +
-      "each branch once",
+    "F74: of 1,000 branches with 100 checkpoints each stays within the bounds of every object",
     { timeout: 120_000 },
     async () => {
       const time = new VirtualTime();

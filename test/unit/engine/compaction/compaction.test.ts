@@ -334,27 +334,24 @@ describe("pack", () => {
     }
   });
 
-  it(
-    "F71: killed at any moment leaves the inputs where they were and at most one object that nobody " + "names",
-    async () => {
-      const branch = await sampleBranch();
-      const before = await listKeys(branch.source);
-      const source = withStore(branch.source, {
-        async put(...put) {
-          await branch.source.store.put(...put);
-          throw new StoreError("unavailable", "killed");
-        },
-      });
-      const refs = branch.manifest.refs.slice(1);
-      await catchFailure(pack(source, refs, branch.newId()));
-      const after = await listKeys(branch.source);
-      expect(after.filter((key) => before.includes(key))).toEqual(before);
-      expect(after.length).toBe(before.length + 1);
-      expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
-      const { expected, found } = branch.compare(5, await branch.restored(5));
-      expect(found).toBe(expected);
-    },
-  );
+  it("F71: killed at any moment leaves the inputs and at most one object that nobody names", async () => {
+    const branch = await sampleBranch();
+    const before = await listKeys(branch.source);
+    const source = withStore(branch.source, {
+      async put(...put) {
+        await branch.source.store.put(...put);
+        throw new StoreError("unavailable", "killed");
+      },
+    });
+    const refs = branch.manifest.refs.slice(1);
+    await catchFailure(pack(source, refs, branch.newId()));
+    const after = await listKeys(branch.source);
+    expect(after.filter((key) => before.includes(key))).toEqual(before);
+    expect(after.length).toBe(before.length + 1);
+    expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
+    const { expected, found } = branch.compare(5, await branch.restored(5));
+    expect(found).toBe(expected);
+  });
 
   it("F71: of two that pack the same objects one takes their place", async () => {
     const branch = await sampleBranch();

@@ -112,21 +112,18 @@ describe("a claim", () => {
     expect(stored(store)).toMatchObject({ node: "b", lost: [], reservedTo: 7 + limits.txidReserve });
   });
 
-  test(
-    "by a writer that may have missed some goes above everything reserved, and remembers the gap as " + "lost",
-    async () => {
-      const store = new ScriptedStore();
-      const first = await read(store);
-      await first.claim(0, true);
-      await first.update(covering(7));
-      const writerEpoch = await (await read(store, "b")).claim(7, false);
-      expect(writerEpoch.firstTxid).toBe(limits.txidReserve + 1);
-      expect(stored(store)).toMatchObject({
-        lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }],
-        reservedTo: 2 * limits.txidReserve,
-      });
-    },
-  );
+  test("by a writer that may have missed some goes above all reserved and records the gap as lost", async () => {
+    const store = new ScriptedStore();
+    const first = await read(store);
+    await first.claim(0, true);
+    await first.update(covering(7));
+    const writerEpoch = await (await read(store, "b")).claim(7, false);
+    expect(writerEpoch.firstTxid).toBe(limits.txidReserve + 1);
+    expect(stored(store)).toMatchObject({
+      lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }],
+      reservedTo: 2 * limits.txidReserve,
+    });
+  });
 
   test("by the writer that holds it already changes nothing; several at once are one", async () => {
     const store = new ScriptedStore();
@@ -201,31 +198,27 @@ describe("a claim", () => {
     expect(stored(store).txid).toBe(1);
   });
 
-  test(
-    "F39: a manifest that was damaged, and put back between a refused change and the look at what refused it, " +
-      "is gone on from",
-    async () => {
-      const store = new ScriptedStore();
-      const chain = watchChain(store);
-      const manifest = await read(store);
-      await manifest.claim(0, true);
-      const whole = store.read(key)!.bytes.slice();
-      store.spoil(key, (bytes) => bytes.toReversed());
-      let isPutBack = false;
-      store.decideFate = (verb) => {
-        if (verb === "get" && !isPutBack) {
-          isPutBack = true;
-          store.spoil(key, () => whole);
-        }
-        return "fine";
-      };
-      expect(await describeOutcome(manifest.update(covering(1)))).toBe("done");
-      expect(isPutBack).toBe(true);
-      expect(stored(store).txid).toBe(1);
-      expect(manifest.fenced).toBe(false);
-      expect(isChain(chain)).toBe(true);
-    },
-  );
+  test("F39: a manifest that was damaged and put back during a refused change is gone on from", async () => {
+    const store = new ScriptedStore();
+    const chain = watchChain(store);
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    const whole = store.read(key)!.bytes.slice();
+    store.spoil(key, (bytes) => bytes.toReversed());
+    let isPutBack = false;
+    store.decideFate = (verb) => {
+      if (verb === "get" && !isPutBack) {
+        isPutBack = true;
+        store.spoil(key, () => whole);
+      }
+      return "fine";
+    };
+    expect(await describeOutcome(manifest.update(covering(1)))).toBe("done");
+    expect(isPutBack).toBe(true);
+    expect(stored(store).txid).toBe(1);
+    expect(manifest.fenced).toBe(false);
+    expect(isChain(chain)).toBe(true);
+  });
 });
 
 describe("doubt", () => {
@@ -311,93 +304,86 @@ describe("doubt", () => {
     expect(stored(store).lost).toEqual([]);
   });
 
-  test(
-    "F29-F31, F53: under random fates and two nodes that claim from each other, the manifests form one chain " +
-      "and nothing acknowledged is taken back",
-    async () => {
-      for (let seed = 1; seed <= 60; seed++) {
-        const random = seeded(seed);
-        const store = new ScriptedStore();
-        const chain = watchChain(store);
-        const landings: PromiseWithResolvers<void>[] = [];
-        const late = (): Fate => {
-          const landing = Promise.withResolvers<void>();
-          landings.push(landing);
-          return { late: landing.promise };
-        };
-        store.decideFate = (verb) => {
-          if (random() < 0.6) return "fine";
-          const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
-          return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
-        };
-        const acknowledged: { readonly node: string; readonly txid: number }[] = [];
-        const writers = new Map<string, ManifestWriter>();
-        for (let step = 0; step < 60; step++) {
-          const node = random() < 0.5 ? "a" : "b";
-          const manifest = writers.get(node);
-          try {
-            if (!manifest || manifest.fenced) {
-              const fresh = await read(store, node);
-              await fresh.claim(fresh.now.txid, false);
-              writers.set(node, fresh);
-            } else {
-              const txid = Math.max(manifest.now.txid, manifest.writerEpoch!.firstTxid - 1) + 1;
-              await manifest.update(covering(txid));
-              acknowledged.push({ node, txid });
-            }
-          } catch (error) {
-            if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+  test("F29-F31, F53: of two nodes that claim at random the manifests form one chain that keeps all", async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = seeded(seed);
+      const store = new ScriptedStore();
+      const chain = watchChain(store);
+      const landings: PromiseWithResolvers<void>[] = [];
+      const late = (): Fate => {
+        const landing = Promise.withResolvers<void>();
+        landings.push(landing);
+        return { late: landing.promise };
+      };
+      store.decideFate = (verb) => {
+        if (random() < 0.6) return "fine";
+        const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
+        return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
+      };
+      const acknowledged: { readonly node: string; readonly txid: number }[] = [];
+      const writers = new Map<string, ManifestWriter>();
+      for (let step = 0; step < 60; step++) {
+        const node = random() < 0.5 ? "a" : "b";
+        const manifest = writers.get(node);
+        try {
+          if (!manifest || manifest.fenced) {
+            const fresh = await read(store, node);
+            await fresh.claim(fresh.now.txid, false);
+            writers.set(node, fresh);
+          } else {
+            const txid = Math.max(manifest.now.txid, manifest.writerEpoch!.firstTxid - 1) + 1;
+            await manifest.update(covering(txid));
+            acknowledged.push({ node, txid });
           }
-          if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.resolve();
-          await new Promise((resolve) => setImmediate(resolve));
+        } catch (error) {
+          if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
         }
-        expect(isChain(chain), `seed ${seed}`).toBe(true);
-        for (const { node, txid } of acknowledged) {
-          const at = chain.map((bytes) => decodeManifest(bytes)).filter((manifest) => manifest.txid === txid);
-          expect(
-            new Set(
-              at.map(
-                (manifest) =>
-                  manifest.writerEpochs.findLast(
-                    (writerEpoch) => writerEpoch.firstTxid <= txid && txid <= writerEpoch.lastTxid,
-                  )?.epoch,
-              ),
-            ).size,
-            `seed ${seed}: txid ${txid} of ${node}`,
-          ).toBe(1);
-        }
+        if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.resolve();
+        await new Promise((resolve) => setImmediate(resolve));
       }
-    },
-  );
+      expect(isChain(chain), `seed ${seed}`).toBe(true);
+      for (const { node, txid } of acknowledged) {
+        const at = chain.map((bytes) => decodeManifest(bytes)).filter((manifest) => manifest.txid === txid);
+        expect(
+          new Set(
+            at.map(
+              (manifest) =>
+                manifest.writerEpochs.findLast(
+                  (writerEpoch) => writerEpoch.firstTxid <= txid && txid <= writerEpoch.lastTxid,
+                )?.epoch,
+            ),
+          ).size,
+          `seed ${seed}: txid ${txid} of ${node}`,
+        ).toBe(1);
+      }
+    }
+  });
 });
 
 describe("what is uploaded and not published", () => {
-  test(
-    "F65: of an older epoch is not published any more, as collectors take it for garbage: it is put " + "again",
-    async () => {
-      const store = new ScriptedStore();
-      const writer = await read(store);
-      await writer.claim(0, true);
-      await writer.update(covering(1));
-      // The next process of the same node, which has work to do before anything is written.
-      const manifest = await read(store);
-      await withUploads(manifest, async (uploads) => {
-        const id = uploads.newId();
-        expect(uploads.isOver).toBe(false);
-        await uploads.update(() => ({ committedAtMs: 1 }));
-        await manifest.claim(1, true);
-        expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
-        expect(uploads.isOver).toBe(true);
-        expect(await describeOutcome(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
-      });
-      expect(stored(store).committedAtMs).toBe(1);
-      await withUploads(manifest, async (uploads) => {
-        expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
-        await uploads.update(() => ({ committedAtMs: 3 }));
-      });
-      expect(stored(store).committedAtMs).toBe(3);
-    },
-  );
+  test("F65: of an older epoch is put again, not published, as collectors take it for garbage", async () => {
+    const store = new ScriptedStore();
+    const writer = await read(store);
+    await writer.claim(0, true);
+    await writer.update(covering(1));
+    // The next process of the same node, which has work to do before anything is written.
+    const manifest = await read(store);
+    await withUploads(manifest, async (uploads) => {
+      const id = uploads.newId();
+      expect(uploads.isOver).toBe(false);
+      await uploads.update(() => ({ committedAtMs: 1 }));
+      await manifest.claim(1, true);
+      expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
+      expect(uploads.isOver).toBe(true);
+      expect(await describeOutcome(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
+    });
+    expect(stored(store).committedAtMs).toBe(1);
+    await withUploads(manifest, async (uploads) => {
+      expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
+      await uploads.update(() => ({ committedAtMs: 3 }));
+    });
+    expect(stored(store).committedAtMs).toBe(3);
+  });
 
   test("F65: holds the mark of what is settled below it, until it is published or given up", async () => {
     const store = new ScriptedStore();
@@ -424,30 +410,27 @@ describe("what is uploaded and not published", () => {
     expect(ids[0]! > garbageBelowUlid && ids[1]! > ids[0]!).toBe(true);
   });
 
-  test(
-    "F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded " + "is not",
-    async () => {
-      const store = new ScriptedStore();
-      const manifest = await read(store);
-      await manifest.claim(0, true);
-      await manifest.update(() => ({ txid: 1 }));
-      const future = "7ZZZZZZZZZ0000000000000000";
-      store.spoil(manifestKey(uuid, "main"), (bytes) =>
-        encodeManifest({ ...decodeManifest(bytes), garbageBelowUlid: future }),
-      );
-      const again = await read(store);
-      const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
-      again.endUpload(garbage);
-      await again.update(covering(2));
-      expect(stored(store).garbageBelowUlid > garbage.slice(-26)).toBe(true);
-      expect(stored(store).garbageBelowUlid <= fresh.slice(-26)).toBe(true);
-      again.endUpload(fresh);
-      await again.update(covering(3));
-      expect(stored(store).garbageBelowUlid > fresh.slice(-26)).toBe(true);
-      // A claim's own names are its own matter.
-      const next = await read(store);
-      await next.claim(3, true);
-      expect(stored(store).garbageBelowUlid < future).toBe(true);
-    },
-  );
+  test("F42: what a clock ahead named is settled when it is over; what is being uploaded is not", async () => {
+    const store = new ScriptedStore();
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    await manifest.update(() => ({ txid: 1 }));
+    const future = "7ZZZZZZZZZ0000000000000000";
+    store.spoil(manifestKey(uuid, "main"), (bytes) =>
+      encodeManifest({ ...decodeManifest(bytes), garbageBelowUlid: future }),
+    );
+    const again = await read(store);
+    const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
+    again.endUpload(garbage);
+    await again.update(covering(2));
+    expect(stored(store).garbageBelowUlid > garbage.slice(-26)).toBe(true);
+    expect(stored(store).garbageBelowUlid <= fresh.slice(-26)).toBe(true);
+    again.endUpload(fresh);
+    await again.update(covering(3));
+    expect(stored(store).garbageBelowUlid > fresh.slice(-26)).toBe(true);
+    // A claim's own names are its own matter.
+    const next = await read(store);
+    await next.claim(3, true);
+    expect(stored(store).garbageBelowUlid < future).toBe(true);
+  });
 });

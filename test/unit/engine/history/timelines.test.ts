@@ -237,25 +237,21 @@ describe("succession", () => {
     expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 9 });
   });
 
-  it(
-    "F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was " +
-      "rewound below it",
-    () => {
-      const repacked = buildManifest([image(1), delta(2, 20)]);
-      const next = rebased(repacked, [image(9)], 500)!;
-      expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
-      expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
-      const before = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
-      const { refs, fromTxid } = rewound(before, findRestorePlan(before, undefined, 5)!, delta(21, 21), 0);
-      expect(
-        rebased(
-          { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
-          [image(9)],
-          500,
-        ),
-      ).toBeUndefined();
-    },
-  );
+  it("F73: a new base fits after its last delta was packed, not after a rewind below it", () => {
+    const repacked = buildManifest([image(1), delta(2, 20)]);
+    const next = rebased(repacked, [image(9)], 500)!;
+    expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
+    expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
+    const before = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
+    const { refs, fromTxid } = rewound(before, findRestorePlan(before, undefined, 5)!, delta(21, 21), 0);
+    expect(
+      rebased(
+        { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
+        [image(9)],
+        500,
+      ),
+    ).toBeUndefined();
+  });
 
   it("a timeline with a tail is not closed", () => {
     const manifest = buildManifest([image(1), delta(2, 2)], {
@@ -370,18 +366,15 @@ describe("rebaseDue", () => {
     expect(rebaseDue(buildManifest(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
-  it(
-    "waits until the deltas have taken as much room as the images do, or hold four times what the database " + "does",
-    () => {
-      const timeline = (bytes: number, rawBytes: number) => [
-        image(1, { bytes: 1_000 * KiB }),
-        delta(2, 9, { bytes, rawBytes }),
-      ];
-      expect(rebaseDue(buildManifest(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-      expect(rebaseDue(buildManifest(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-      expect(rebaseDue(buildManifest(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
-    },
-  );
+  it("waits until deltas take as much room as the images, or hold four times the database", () => {
+    const timeline = (bytes: number, rawBytes: number) => [
+      image(1, { bytes: 1_000 * KiB }),
+      delta(2, 9, { bytes, rawBytes }),
+    ];
+    expect(rebaseDue(buildManifest(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+    expect(rebaseDue(buildManifest(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+    expect(rebaseDue(buildManifest(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+  });
 
   it("comes early when there are too many objects", () => {
     const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];

@@ -120,31 +120,27 @@ describe("writes that were acknowledged and not shipped", () => {
     expect(listQuarantine(back.directory)).toEqual([]);
   });
 
-  test(
-    "of a fork of an old state, whose claim no manifest lists any more, are found to be none: its copy is used, " +
-      "not set aside",
-    async () => {
-      const time = new VirtualTime();
-      const node = new TimedEngine(time, { nodeId: "a", pitrMs: 1e12 });
-      await node.put("k1");
-      await node.branch({ act: "checkpoint", name: "early" });
-      await node.close();
-      await makeClaims(time, 20);
-      const back = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1_000, pitrMs: 1e12 });
-      await back.branch({ act: "fork", name: "x", at: "early" });
-      for (let round = 0; round < 3; round++) {
-        expect(await back.keys("x")).toEqual(["k1"]);
-        await time.pass(10_000);
-      }
-      const gets = time.store.count("get", "seg");
+  test("of a fork of an old state whose claim is no longer listed are none: its copy is used", async () => {
+    const time = new VirtualTime();
+    const node = new TimedEngine(time, { nodeId: "a", pitrMs: 1e12 });
+    await node.put("k1");
+    await node.branch({ act: "checkpoint", name: "early" });
+    await node.close();
+    await makeClaims(time, 20);
+    const back = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1_000, pitrMs: 1e12 });
+    await back.branch({ act: "fork", name: "x", at: "early" });
+    for (let round = 0; round < 3; round++) {
       expect(await back.keys("x")).toEqual(["k1"]);
-      expect(time.store.count("get", "seg")).toBe(gets);
-      await back.put("own", "x", { durable: true });
       await time.pass(10_000);
-      expect(await (await back.again()).keys("x")).toEqual(["k1", "own"]);
-      expect(listQuarantine(back.directory)).toEqual([]);
-    },
-  );
+    }
+    const gets = time.store.count("get", "seg");
+    expect(await back.keys("x")).toEqual(["k1"]);
+    expect(time.store.count("get", "seg")).toBe(gets);
+    await back.put("own", "x", { durable: true });
+    await time.pass(10_000);
+    expect(await (await back.again()).keys("x")).toEqual(["k1", "own"]);
+    expect(listQuarantine(back.directory)).toEqual([]);
+  });
 });
 
 describe("object storage that was put back to an older state", () => {
@@ -164,32 +160,28 @@ describe("object storage that was put back to an older state", () => {
     return { time, node, newest };
   }
 
-  test(
-    "F40: is refused for reads and writes after a restart; the local file stays, nothing is collected, and " +
-      "it is told",
-    async () => {
-      const { time, node, newest } = await putBack({ gcGraceMs: 1_000 });
-      const before = time.store.keys();
-      const back = new TimedEngine(time, { nodeId: "a", gcGraceMs: 1_000 }, node.directory);
-      for (let n = 0; n < 2; n++) {
-        await expect(back.keys()).rejects.toMatchObject({
-          code: "unavailable",
-          message: expect.stringContaining(`--accept-rollback ${node.uuid}`),
-        });
-        await expect(back.put("new")).rejects.toMatchObject({ code: "unavailable" });
-      }
-      await time.pass(600_000);
-      expect(time.store.keys()).toEqual(before);
-      expect(keysIn(getFilePath(back))).toEqual(["k1", "later0", "later1", "later2", "later3", "later4"]);
-      expect(listQuarantine(back.directory)).toEqual([]);
-      expect(back.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
-      // Once the newer state is back, so is everything.
-      newest();
-      expect(await back.keys()).toHaveLength(6);
-      await back.put("new", "main", { durable: true });
-      expect(back.client.alarms.wentBack).toBe(0);
-    },
-  );
+  test("F40: is refused for reads and writes after a restart; the local file stays, and it is told", async () => {
+    const { time, node, newest } = await putBack({ gcGraceMs: 1_000 });
+    const before = time.store.keys();
+    const back = new TimedEngine(time, { nodeId: "a", gcGraceMs: 1_000 }, node.directory);
+    for (let n = 0; n < 2; n++) {
+      await expect(back.keys()).rejects.toMatchObject({
+        code: "unavailable",
+        message: expect.stringContaining(`--accept-rollback ${node.uuid}`),
+      });
+      await expect(back.put("new")).rejects.toMatchObject({ code: "unavailable" });
+    }
+    await time.pass(600_000);
+    expect(time.store.keys()).toEqual(before);
+    expect(keysIn(getFilePath(back))).toEqual(["k1", "later0", "later1", "later2", "later3", "later4"]);
+    expect(listQuarantine(back.directory)).toEqual([]);
+    expect(back.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
+    // Once the newer state is back, so is everything.
+    newest();
+    expect(await back.keys()).toHaveLength(6);
+    await back.put("new", "main", { durable: true });
+    expect(back.client.alarms.wentBack).toBe(0);
+  });
 
   test.each(["all", "named"])(
     "is taken as it is where an operator accepts it (%s): what was newer is set aside first, and then it is the truth",
@@ -303,29 +295,25 @@ describe("object storage that was put back to an older state", () => {
     expect(listQuarantine(node.directory)).toEqual([]);
   });
 
-  test(
-    "F40: is told of by the node that takes the database over, though nobody opens it, until the newer " +
-      "state is back",
-    async () => {
-      const time = sharedTime();
-      const node = new LeasedNode(time, "a");
-      await node.hold(1, 1e9);
-      await node.put("k1", "main", { durable: true });
-      const older = snapshot(time);
-      await node.branch({ act: "fork", name: "dev" });
-      await node.releaseDatabase();
-      const newest = snapshot(time);
-      older();
-      await expect(node.hold(2, 1e9)).rejects.toMatchObject({
-        code: "unavailable",
-        message: expect.stringContaining("put back"),
-      });
-      expect(node.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
-      newest();
-      await node.hold(3, 1e9);
-      expect(node.client.alarms.wentBack).toBe(0);
-    },
-  );
+  test("F40: is told of by the node that takes over, though nobody opens it, until it is put right", async () => {
+    const time = sharedTime();
+    const node = new LeasedNode(time, "a");
+    await node.hold(1, 1e9);
+    await node.put("k1", "main", { durable: true });
+    const older = snapshot(time);
+    await node.branch({ act: "fork", name: "dev" });
+    await node.releaseDatabase();
+    const newest = snapshot(time);
+    older();
+    await expect(node.hold(2, 1e9)).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("put back"),
+    });
+    expect(node.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
+    newest();
+    await node.hold(3, 1e9);
+    expect(node.client.alarms.wentBack).toBe(0);
+  });
 
   test("F40: is not followed by a replica that has seen more, nor after its restart", async () => {
     const time = sharedTime();

@@ -49,69 +49,60 @@ const setAside = (node: ReplicaNode | LeasedNode): readonly string[] => {
 };
 
 describe("objects", () => {
-  test(
-    "replica-stream-2, F80: across packs and a collection the copy comes to the last value without fetching " +
-      "the base",
-    async () => {
-      const { time, writer, replica } = await pair({ gcGraceMs: 1_000 });
-      await writer.sql(["CREATE TABLE ballast (n INTEGER PRIMARY KEY, text TEXT)"]);
-      for (let n = 0; n < 12; n++) await writer.sql([`INSERT INTO ballast VALUES (${n}, '${noise(500_000, n)}')`]);
-      await shipMany(writer, 1);
-      // Nothing follows while it skips manifests.
-      await replica.list();
-      const base = readdirSync(join(replica.directory, "db", writer.uuid));
-      await time.pass(followIdleMs + idleCloseMs + 5_000);
-      const before = time.manifest(writer.uuid);
-      await shipMany(writer, 40, 60_000, "later");
-      await time.pass(collectAfterMs * 4);
-      const now = time.manifest(writer.uuid);
-      expect(now.refs.filter(({ kind }) => kind === "image")).toEqual(
-        before.refs.filter(({ kind }) => kind === "image"),
-      );
-      expect(now.refs.length).toBeLessThan(40);
-      expect(before.refs.length).toBeGreaterThan(0);
-      replica.seen.forget();
-      const { txid } = await replica.read("kv.get", { ns: "n", key: "later 039" });
-      expect(txid).toBe(now.txid);
-      const bytes = replica.seen.of("seg").reduce((sum, got) => sum + got.bytes, 0);
-      const images = new Set(
-        now.refs.filter(({ kind }) => kind === "image").map(({ id }) => segmentKey(writer.uuid, id)),
-      );
-      expect(replica.seen.of("seg").filter(({ key }) => images.has(key))).toEqual([]);
-      expect(bytes).toBeLessThan((now.pages * 4_096) / 2);
-      expect(readdirSync(join(replica.directory, "db", writer.uuid)).filter((name) => name.endsWith(".db"))).toEqual(
-        base.filter((name) => name.endsWith(".db")),
-      );
-      expect(replica.integrity()).toBe("ok");
-    },
-  );
+  test("replica-stream-2, F80: across packs and collection it reaches the last value without the base", async () => {
+    const { time, writer, replica } = await pair({ gcGraceMs: 1_000 });
+    await writer.sql(["CREATE TABLE ballast (n INTEGER PRIMARY KEY, text TEXT)"]);
+    for (let n = 0; n < 12; n++) await writer.sql([`INSERT INTO ballast VALUES (${n}, '${noise(500_000, n)}')`]);
+    await shipMany(writer, 1);
+    // Nothing follows while it skips manifests.
+    await replica.list();
+    const base = readdirSync(join(replica.directory, "db", writer.uuid));
+    await time.pass(followIdleMs + idleCloseMs + 5_000);
+    const before = time.manifest(writer.uuid);
+    await shipMany(writer, 40, 60_000, "later");
+    await time.pass(collectAfterMs * 4);
+    const now = time.manifest(writer.uuid);
+    expect(now.refs.filter(({ kind }) => kind === "image")).toEqual(before.refs.filter(({ kind }) => kind === "image"));
+    expect(now.refs.length).toBeLessThan(40);
+    expect(before.refs.length).toBeGreaterThan(0);
+    replica.seen.forget();
+    const { txid } = await replica.read("kv.get", { ns: "n", key: "later 039" });
+    expect(txid).toBe(now.txid);
+    const bytes = replica.seen.of("seg").reduce((sum, got) => sum + got.bytes, 0);
+    const images = new Set(
+      now.refs.filter(({ kind }) => kind === "image").map(({ id }) => segmentKey(writer.uuid, id)),
+    );
+    expect(replica.seen.of("seg").filter(({ key }) => images.has(key))).toEqual([]);
+    expect(bytes).toBeLessThan((now.pages * 4_096) / 2);
+    expect(readdirSync(join(replica.directory, "db", writer.uuid)).filter((name) => name.endsWith(".db"))).toEqual(
+      base.filter((name) => name.endsWith(".db")),
+    );
+    expect(replica.integrity()).toBe("ok");
+  });
 
-  test(
-    "F80: what is collected while it is fetched is looked for in the newest manifest, a bounded number of " + "times",
-    async () => {
-      const { time, writer, replica } = await pair();
-      await shipMany(writer, 3);
-      const key = manifestKey(writer.uuid, "main");
-      const old = time.store.read(key)!;
-      await shipMany(writer, 40, 60_000, "later");
-      await time.pass(5_000);
-      const kept = new Set(time.manifest(writer.uuid).refs.map(({ id }) => segmentKey(writer.uuid, id)));
-      const gone = time.store.keys(`db/${writer.uuid}/seg/`).filter((object) => !kept.has(object));
-      expect(gone.length).toBeGreaterThan(3);
-      for (const object of gone) await time.store.calm.delete(object);
-      let answers = 0;
-      // Read when the file is registered, and once more after that.
-      replica.seen.between = (asked, found) => (asked === key && ++answers <= 2 ? old : found);
-      expect((await replica.list()).length).toBe(44);
-      expect(replica.integrity()).toBe("ok");
+  test("F80: what is collected while it is fetched is looked for in the newest manifest, not for ever", async () => {
+    const { time, writer, replica } = await pair();
+    await shipMany(writer, 3);
+    const key = manifestKey(writer.uuid, "main");
+    const old = time.store.read(key)!;
+    await shipMany(writer, 40, 60_000, "later");
+    await time.pass(5_000);
+    const kept = new Set(time.manifest(writer.uuid).refs.map(({ id }) => segmentKey(writer.uuid, id)));
+    const gone = time.store.keys(`db/${writer.uuid}/seg/`).filter((object) => !kept.has(object));
+    expect(gone.length).toBeGreaterThan(3);
+    for (const object of gone) await time.store.calm.delete(object);
+    let answers = 0;
+    // Read when the file is registered, and once more after that.
+    replica.seen.between = (asked, found) => (asked === key && ++answers <= 2 ? old : found);
+    expect((await replica.list()).length).toBe(44);
+    expect(replica.integrity()).toBe("ok");
 
-      // With nothing newer to be had, it is a fault that an operator sees.
-      const other = new ReplicaNode(time);
-      other.seen.between = (asked, found) => (asked === key ? old : found);
-      expect(await describeOutcome(time.of(other.listing()))).toBe("unavailable");
-      expect(other.seen.of("head").length).toBeLessThanOrEqual(manifestsTriedMax + 2);
-    },
-  );
+    // With nothing newer to be had, it is a fault that an operator sees.
+    const other = new ReplicaNode(time);
+    other.seen.between = (asked, found) => (asked === key ? old : found);
+    expect(await describeOutcome(time.of(other.listing()))).toBe("unavailable");
+    expect(other.seen.of("head").length).toBeLessThanOrEqual(manifestsTriedMax + 2);
+  });
 
   test("an exchange that fails leaves the old copy in service, tells of it once and succeeds later", async () => {
     const { time, writer, replica } = await pair();
@@ -132,31 +123,28 @@ describe("objects", () => {
     expect(replica.integrity()).toBe("ok");
   });
 
-  test(
-    "F79: a process that dies while its copy is laid leaves a mixture that nobody is ever answered " + "from",
-    async () => {
-      const { time, writer } = await pair();
-      let hangs = false;
-      const disk = {
-        ...soundDisk,
-        fdatasync: async (_: number, path: string) =>
-          hangs && path.endsWith(".db") ? new Promise<void>(() => {}) : undefined,
-      };
-      const replica = new ReplicaNode(time, {}, temporaryDirectory(), disk);
-      await replica.list();
-      await shipMany(writer, 2);
-      hangs = true;
-      await time.pass(1_000);
-      expect(existsSync(`${replica.path()}.patching`)).toBe(true);
-      const waiting = describeOutcome(replica.listing());
-      await time.pass(5_000);
-      const again = replica.restarted();
-      expect((await again.list()).length).toBe(3);
-      expect(existsSync(`${again.path()}.patching`)).toBe(false);
-      expect(again.integrity()).toBe("ok");
-      void waiting;
-    },
-  );
+  test("F79: a process that dies while its copy is laid leaves a mixture that answers nobody", async () => {
+    const { time, writer } = await pair();
+    let hangs = false;
+    const disk = {
+      ...soundDisk,
+      fdatasync: async (_: number, path: string) =>
+        hangs && path.endsWith(".db") ? new Promise<void>(() => {}) : undefined,
+    };
+    const replica = new ReplicaNode(time, {}, temporaryDirectory(), disk);
+    await replica.list();
+    await shipMany(writer, 2);
+    hangs = true;
+    await time.pass(1_000);
+    expect(existsSync(`${replica.path()}.patching`)).toBe(true);
+    const waiting = describeOutcome(replica.listing());
+    await time.pass(5_000);
+    const again = replica.restarted();
+    expect((await again.list()).length).toBe(3);
+    expect(existsSync(`${again.path()}.patching`)).toBe(false);
+    expect(again.integrity()).toBe("ok");
+    void waiting;
+  });
 
   test("F83: vectors are searched in the state that is answered from, before and after an exchange", async () => {
     const { time, writer, replica } = await pair();
@@ -330,21 +318,18 @@ describe("a file of a node that was the writer", () => {
     });
   }
 
-  test(
-    "that was closed when the lease was lost is opened at the newest manifest, not at the one that was " + "claimed",
-    async () => {
-      const time = sharedTime();
-      const [node, other] = [new LeasedNode(time, "node", { idleCloseMs: 1_000 }), new LeasedNode(time, "other")];
-      await node.hold(1, longMs);
-      await node.put("first", "main", durable);
-      await time.pass(10_000);
-      await node.lose();
-      await other.hold(2, longMs);
-      await other.put("second", "main", durable);
-      expect(await time.of(listing(node))).toEqual(["first", "second"]);
-      expect(setAside(node)).toEqual([]);
-    },
-  );
+  test("that was closed when the lease was lost is opened at the newest manifest, not the claimed one", async () => {
+    const time = sharedTime();
+    const [node, other] = [new LeasedNode(time, "node", { idleCloseMs: 1_000 }), new LeasedNode(time, "other")];
+    await node.hold(1, longMs);
+    await node.put("first", "main", durable);
+    await time.pass(10_000);
+    await node.lose();
+    await other.hold(2, longMs);
+    await other.put("second", "main", durable);
+    expect(await time.of(listing(node))).toEqual(["first", "second"]);
+    expect(setAside(node)).toEqual([]);
+  });
 
   test("that becomes its writer again finds the newest manifest, whatever it had open", async () => {
     const { time, writer, replica } = await pair();
@@ -365,26 +350,23 @@ describe("a file of a node that was the writer", () => {
 });
 
 describe("a long reader", () => {
-  test(
-    "holds its state; others read on beside it for a while, then wait for the new one, and nobody " + "starves",
-    async () => {
-      const { time, writer, replica } = await pair();
-      await replica.list();
-      replica.engine.receive([{ ...pin, target: replica.at("main") }]);
-      await time.pass(10);
-      await writer.put("second", "main", durable);
-      await time.pass(followLookMsMin + 50);
-      expect(await replica.list()).toEqual(["first"]);
-      await time.pass(refreshPatienceMs);
-      const waiting = Array.from({ length: 10 }, () => replica.listing());
-      let answered = 0;
-      for (const one of waiting) void one.then(() => answered++);
-      await time.pass(1_000);
-      expect(answered).toBe(0);
-      replica.engine.receive([{ ...unpin, target: replica.at("main") }]);
-      for (const keys of await time.of(Promise.all(waiting))) expect(keys).toEqual(["first", "second"]);
-    },
-  );
+  test("holds its state; others read on beside it, then wait for the new one, and nobody starves", async () => {
+    const { time, writer, replica } = await pair();
+    await replica.list();
+    replica.engine.receive([{ ...pin, target: replica.at("main") }]);
+    await time.pass(10);
+    await writer.put("second", "main", durable);
+    await time.pass(followLookMsMin + 50);
+    expect(await replica.list()).toEqual(["first"]);
+    await time.pass(refreshPatienceMs);
+    const waiting = Array.from({ length: 10 }, () => replica.listing());
+    let answered = 0;
+    for (const one of waiting) void one.then(() => answered++);
+    await time.pass(1_000);
+    expect(answered).toBe(0);
+    replica.engine.receive([{ ...unpin, target: replica.at("main") }]);
+    for (const keys of await time.of(Promise.all(waiting))) expect(keys).toEqual(["first", "second"]);
+  });
 
   test("does not hold up who must see something newer beyond the patience", async () => {
     const { time, writer, replica } = await pair();
@@ -399,41 +381,37 @@ describe("a long reader", () => {
 });
 
 describe("a purge of copies", () => {
-  test(
-    "F92: waits for an exchange that is under way, removes files and what was set aside, and the next read " +
-      "fetches all anew",
-    async () => {
-      const { time, writer } = await pair();
-      const disk = new HeldDisk();
-      const gate = Promise.withResolvers<void>();
-      let holds = false;
-      const replica = new ReplicaNode(time, {}, temporaryDirectory(), {
-        ...soundDisk,
-        syncDirectory: disk.syncDirectory,
-        fdatasync: async (_, path) => (holds && path.endsWith(".db") ? gate.promise : undefined),
-      });
-      await replica.list();
-      await shipMany(writer, 2);
-      holds = true;
-      await time.pass(1_000);
-      expect(existsSync(`${replica.path()}.patching`)).toBe(true);
-      let purged = false;
-      const purging = replica.client.removeCopies(replica.uuid, replica.soon()).then(() => (purged = true));
-      const reading = replica.listing();
-      await time.pass(2_000);
-      expect(purged).toBe(false);
-      holds = false;
-      gate.resolve();
-      await time.of(purging);
-      expect((await time.of(reading)).length).toBe(3);
-      await time.of(replica.client.removeCopies(replica.uuid, replica.soon()));
-      expect(readdirSync(join(replica.directory, "db"))).toEqual([]);
-      replica.seen.forget();
-      expect((await replica.list()).length).toBe(3);
-      expect(replica.seen.of("seg").length).toBeGreaterThan(0);
-      expect(replica.integrity()).toBe("ok");
-    },
-  );
+  test("F92: waits for an exchange under way and removes all files; the next read fetches anew", async () => {
+    const { time, writer } = await pair();
+    const disk = new HeldDisk();
+    const gate = Promise.withResolvers<void>();
+    let holds = false;
+    const replica = new ReplicaNode(time, {}, temporaryDirectory(), {
+      ...soundDisk,
+      syncDirectory: disk.syncDirectory,
+      fdatasync: async (_, path) => (holds && path.endsWith(".db") ? gate.promise : undefined),
+    });
+    await replica.list();
+    await shipMany(writer, 2);
+    holds = true;
+    await time.pass(1_000);
+    expect(existsSync(`${replica.path()}.patching`)).toBe(true);
+    let purged = false;
+    const purging = replica.client.removeCopies(replica.uuid, replica.soon()).then(() => (purged = true));
+    const reading = replica.listing();
+    await time.pass(2_000);
+    expect(purged).toBe(false);
+    holds = false;
+    gate.resolve();
+    await time.of(purging);
+    expect((await time.of(reading)).length).toBe(3);
+    await time.of(replica.client.removeCopies(replica.uuid, replica.soon()));
+    expect(readdirSync(join(replica.directory, "db"))).toEqual([]);
+    replica.seen.forget();
+    expect((await replica.list()).length).toBe(3);
+    expect(replica.seen.of("seg").length).toBeGreaterThan(0);
+    expect(replica.integrity()).toBe("ok");
+  });
 
   test("F92: no branch is opened again before all of them are closed and removed", async () => {
     const { time, writer, replica } = await pair();

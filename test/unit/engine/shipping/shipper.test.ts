@@ -47,31 +47,27 @@ describe("when groups are shipped", () => {
     expect(time.manifest(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * shipLogBytes);
   });
 
-  test(
-    "a durable group costs at most 1.1 conditional puts, spills of the tail included, and the tail keeps " +
-      "its bounds",
-    async () => {
-      const { time, node } = setup();
-      await node.put("first", "main", { durable: true });
-      const before = time.store.count("put");
-      const groups = node.engine.counters.groups;
-      let spills = 0;
-      for (let n = 0; n < 200; n++) {
-        const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
-        expect(durableTxid).toBeGreaterThanOrEqual(txid);
-        const { tail } = time.manifest(node.uuid);
-        if (tail.length === 0) spills++;
-        expect(tail.length).toBeLessThanOrEqual(limits.tailSegmentsMax);
-        expect(tail.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(limits.tailBytesMax);
-      }
-      expect(node.engine.counters.groups - groups).toBe(200);
-      expect(spills).toBeGreaterThan(0);
-      expect((time.store.count("put") - before) / 200).toBeLessThanOrEqual(1.1);
-      expect(time.store.violations).toEqual([]);
-      const again = await node.again(true);
-      expect(await again.keys()).toHaveLength(201);
-    },
-  );
+  test("a durable group costs at most 1.1 conditional puts, and the tail keeps its bounds", async () => {
+    const { time, node } = setup();
+    await node.put("first", "main", { durable: true });
+    const before = time.store.count("put");
+    const groups = node.engine.counters.groups;
+    let spills = 0;
+    for (let n = 0; n < 200; n++) {
+      const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
+      expect(durableTxid).toBeGreaterThanOrEqual(txid);
+      const { tail } = time.manifest(node.uuid);
+      if (tail.length === 0) spills++;
+      expect(tail.length).toBeLessThanOrEqual(limits.tailSegmentsMax);
+      expect(tail.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(limits.tailBytesMax);
+    }
+    expect(node.engine.counters.groups - groups).toBe(200);
+    expect(spills).toBeGreaterThan(0);
+    expect((time.store.count("put") - before) / 200).toBeLessThanOrEqual(1.1);
+    expect(time.store.violations).toEqual([]);
+    const again = await node.again(true);
+    expect(await again.keys()).toHaveLength(201);
+  });
 
   test("segments-01: the base once, then contiguous segments up to the manifest", async () => {
     const { time, node } = setup();
@@ -145,64 +141,56 @@ describe("when groups are shipped", () => {
     expect(time.manifest(next.uuid).lost).toEqual([]);
   });
 
-  test(
-    "what is being shipped of it when the branch is claimed is shipped again, under a name that no " +
-      "collector takes for garbage",
-    async () => {
-      const { time, node } = setup();
-      await node.put("k", "main", { durable: true });
-      await node.put("on this disk only");
-      node.kill();
-      const next = new TimedEngine(time, {}, node.directory);
-      let held = 0;
-      time.store.decideFate = (verb, key): Fate =>
-        verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine";
-      expect(await next.keys()).toHaveLength(2);
-      while (held === 0) await time.pass(100);
-      await next.put("claimed");
-      const { epoch } = time.manifest(next.uuid);
-      await time.pass(20_000);
-      expect(time.manifest(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
-      expect(epoch).toBe(2);
-      const shipped = time.manifest(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
-      expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("what is being shipped when the branch is claimed is shipped again under another name", async () => {
+    const { time, node } = setup();
+    await node.put("k", "main", { durable: true });
+    await node.put("on this disk only");
+    node.kill();
+    const next = new TimedEngine(time, {}, node.directory);
+    let held = 0;
+    time.store.decideFate = (verb, key): Fate =>
+      verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine";
+    expect(await next.keys()).toHaveLength(2);
+    while (held === 0) await time.pass(100);
+    await next.put("claimed");
+    const { epoch } = time.manifest(next.uuid);
+    await time.pass(20_000);
+    expect(time.manifest(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
+    expect(epoch).toBe(2);
+    const shipped = time.manifest(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
+    expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
+    expect(time.store.violations).toEqual([]);
+  });
 });
 
 describe("an outage of the store", () => {
-  test(
-    "F33: standard writes go on to the bound of time, then 429 with Retry-After; on its return everything " +
-      "drains in order",
-    async () => {
-      const { time, node } = setup({ unshippedMsMax: 20_000 });
-      await node.put("k", "main", { durable: true });
-      time.store.decideFate = () => "refused";
-      const acknowledged: string[] = ["k"];
-      let refused: unknown;
-      for (let n = 0; refused === undefined && n < 200; n++) {
-        await node.put(`k${n}`).then(
-          () => acknowledged.push(`k${n}`),
-          (error: unknown) => (refused = error),
-        );
-        await time.pass(500);
-      }
-      expect(refused).toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
-      expect(acknowledged.length).toBeGreaterThan(30);
-      expect(await node.keys()).toEqual(acknowledged.toSorted());
-      time.store.decideFate = () => "fine";
-      await node.sync();
-      const { refs, txid } = time.manifest(node.uuid);
-      for (const [at, ref] of refs.entries())
-        if (at > 0) expect(ref.firstTxid).toBeLessThanOrEqual(refs[at - 1]!.lastTxid + 1);
-      expect(txid).toBe(acknowledged.length);
-      await node.put("after");
-      const again = await node.again(true);
-      expect(await again.keys()).toEqual([...acknowledged, "after"].toSorted());
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F33: standard writes go on to the bound, then 429; on its return all drains in order", async () => {
+    const { time, node } = setup({ unshippedMsMax: 20_000 });
+    await node.put("k", "main", { durable: true });
+    time.store.decideFate = () => "refused";
+    const acknowledged: string[] = ["k"];
+    let refused: unknown;
+    for (let n = 0; refused === undefined && n < 200; n++) {
+      await node.put(`k${n}`).then(
+        () => acknowledged.push(`k${n}`),
+        (error: unknown) => (refused = error),
+      );
+      await time.pass(500);
+    }
+    expect(refused).toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
+    expect(acknowledged.length).toBeGreaterThan(30);
+    expect(await node.keys()).toEqual(acknowledged.toSorted());
+    time.store.decideFate = () => "fine";
+    await node.sync();
+    const { refs, txid } = time.manifest(node.uuid);
+    for (const [at, ref] of refs.entries())
+      if (at > 0) expect(ref.firstTxid).toBeLessThanOrEqual(refs[at - 1]!.lastTxid + 1);
+    expect(txid).toBe(acknowledged.length);
+    await node.put("after");
+    const again = await node.again(true);
+    expect(await again.keys()).toEqual([...acknowledged, "after"].toSorted());
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F33: the bound of bytes sheds as well, and a durable write is never answered as done", async () => {
     const { time, node } = setup({ unshippedBytesMax: 1 * MiB });
@@ -268,32 +256,28 @@ describe("the log", () => {
     expect(await node.keys()).toHaveLength(41);
   });
 
-  test(
-    "F08: that was folded in is written over from its start; what it holds then outlives the process, and " +
-      "is shipped",
-    async () => {
-      const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-      const lengths: number[] = [];
-      for (let n = 0; n < 100; n++) {
-        await node.time.of(node.putting(`k${n}`, "main", { durable: true }, noise(8 * KiB, n)));
-        lengths.push(logBytes(node));
-      }
-      expect(lengths.toSorted((a, b) => a - b)).toEqual(lengths);
-      expect(lengths.at(-1)).toBe(lengths[50]);
-      expect(lengths.at(-1)).toBeLessThan(2 * 256 * KiB);
-      time.store.decideFate = () => "refused";
-      for (let n = 0; n < 3; n++) await node.put(`late${n}`);
-      expect(logBytes(node)).toBe(lengths.at(-1));
-      const left = temporaryDirectory();
-      cpSync(node.directory, left, { recursive: true });
-      node.kill();
-      time.store.decideFate = () => "fine";
-      const again = new TimedEngine(time, {}, left);
-      expect(await again.keys()).toHaveLength(103);
-      await again.sync();
-      expect(await (await again.again(true)).keys()).toHaveLength(103);
-    },
-  );
+  test("F08: that was folded in is written over; what it holds then outlives the process", async () => {
+    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
+    const lengths: number[] = [];
+    for (let n = 0; n < 100; n++) {
+      await node.time.of(node.putting(`k${n}`, "main", { durable: true }, noise(8 * KiB, n)));
+      lengths.push(logBytes(node));
+    }
+    expect(lengths.toSorted((a, b) => a - b)).toEqual(lengths);
+    expect(lengths.at(-1)).toBe(lengths[50]);
+    expect(lengths.at(-1)).toBeLessThan(2 * 256 * KiB);
+    time.store.decideFate = () => "refused";
+    for (let n = 0; n < 3; n++) await node.put(`late${n}`);
+    expect(logBytes(node)).toBe(lengths.at(-1));
+    const left = temporaryDirectory();
+    cpSync(node.directory, left, { recursive: true });
+    node.kill();
+    time.store.decideFate = () => "fine";
+    const again = new TimedEngine(time, {}, left);
+    expect(await again.keys()).toHaveLength(103);
+    await again.sync();
+    expect(await (await again.again(true)).keys()).toHaveLength(103);
+  });
 
   test("of a node that ships nothing is folded in as well", async () => {
     const { node } = setup({ shipping: false, logCheckpointBytes: 64 * KiB });
@@ -402,50 +386,43 @@ describe("the log", () => {
     await time.of(writing);
   });
 
-  test(
-    "that a reader has kept from being cut is begun anew over its old frames, and what comes then is " +
-      "shipped in time too",
-    async () => {
-      const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-      await node.put("k", "main", { durable: true });
-      time.store.decideFate = () => "refused";
-      for (let n = 0; n < 20; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(16 * KiB, n)));
-      const reader = new Connection(join(node.directory, "db", node.uuid, "main.db"), {
-        readonly: true,
-        pageCacheKiB: 512,
-      });
-      reader.run("BEGIN");
-      reader.get("SELECT count(*) FROM __service_kv");
-      time.store.decideFate = () => "fine";
-      await node.sync();
-      reader.run("COMMIT");
-      reader.close();
-      const before = logBytes(node);
-      expect(before).toBeGreaterThan(0);
-      for (let n = 0; n < 5; n++) {
-        const { txid } = await node.put(`again${n}`);
-        await time.pass(2 * limits.shipIntervalMs);
-        expect(time.manifest(node.uuid).txid).toBe(txid);
-      }
-      expect(logBytes(node)).toBe(before);
-    },
-  );
+  test("that a reader kept from being cut is begun anew over old frames and shipped in time", async () => {
+    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
+    await node.put("k", "main", { durable: true });
+    time.store.decideFate = () => "refused";
+    for (let n = 0; n < 20; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(16 * KiB, n)));
+    const reader = new Connection(join(node.directory, "db", node.uuid, "main.db"), {
+      readonly: true,
+      pageCacheKiB: 512,
+    });
+    reader.run("BEGIN");
+    reader.get("SELECT count(*) FROM __service_kv");
+    time.store.decideFate = () => "fine";
+    await node.sync();
+    reader.run("COMMIT");
+    reader.close();
+    const before = logBytes(node);
+    expect(before).toBeGreaterThan(0);
+    for (let n = 0; n < 5; n++) {
+      const { txid } = await node.put(`again${n}`);
+      await time.pass(2 * limits.shipIntervalMs);
+      expect(time.manifest(node.uuid).txid).toBe(txid);
+    }
+    expect(logBytes(node)).toBe(before);
+  });
 });
 
 describe("what counts as not shipped", () => {
-  test(
-    "nothing, once everything is shipped: an open branch that is only read for long still takes " + "writes",
-    async () => {
-      const { time, node } = setup({ unshippedMsMax: 60_000 });
-      for (let n = 0; n < 5; n++) await node.put(`k${n}`);
-      await node.sync();
-      for (let n = 0; n < 30; n++) {
-        await time.pass(5_000);
-        await node.keys();
-      }
-      await node.put("after");
-    },
-  );
+  test("nothing once all is shipped: an open branch that is only read still takes writes", async () => {
+    const { time, node } = setup({ unshippedMsMax: 60_000 });
+    for (let n = 0; n < 5; n++) await node.put(`k${n}`);
+    await node.sync();
+    for (let n = 0; n < 30; n++) {
+      await time.pass(5_000);
+      await node.keys();
+    }
+    await node.put("after");
+  });
 
   test("nothing of a large transaction that was rolled back", async () => {
     const { time, node } = setup({ unshippedMsMax: 60_000 });
