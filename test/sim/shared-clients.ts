@@ -7,28 +7,15 @@ import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
 import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.ts";
 import type { Answer, BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
-import {
-  describeDeed,
-  Violation,
-  type BranchModel,
-  type Change,
-  type DatabaseModel,
-  type Kind,
-} from "./branch-model.ts";
-import { list, put } from "./clients.ts";
+import type { BranchModel, DatabaseModel, Change } from "./branch-model.ts";
+import type { Kind } from "./changes.ts";
+import { describeDeed, Violation } from "./asks.ts";
+import { list, put } from "./tokens.ts";
 import type { NamesModel } from "./names-model.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { SharedNode } from "./shared-node.ts";
 import { ProcessGone } from "./sim-node.ts";
-
-/** How often clients do what is rarer than reading and writing; chances are per call. */
-export interface ActsDose {
-  readonly fork: number;
-  readonly rewind: number;
-  readonly checkpoint: number;
-  readonly deletion: number;
-  readonly deleteTarget: number;
-}
+import type { ActsDose } from "./acts-dose.ts";
 
 export interface SharedClientsOptions {
   readonly scheduler: Scheduler;

@@ -11,7 +11,7 @@ import { encodeSegment, type PageGroup } from "../../src/format/history/segment.
 import { createSchema, readState, decodeStatePage, stateRootPage, writeState } from "../../src/model/schema.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { WalReader } from "../../src/sqlite/wal/wal-reader.ts";
-import { emptyManifest, memorySource, Ulids } from "./branch-model.ts";
+import { emptyManifest, memorySource, Ulids } from "./model-source.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
 /** A database that is written through SQLite and shipped from its log, with what each state was like. */

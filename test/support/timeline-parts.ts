@@ -2,7 +2,7 @@
 import type { Manifest } from "../../src/format/history/manifest.ts";
 import { poolId } from "../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../src/format/history/refs.ts";
-import { emptyManifest, Ulids } from "./branch-model.ts";
+import { emptyManifest, Ulids } from "./model-source.ts";
 
 export const ulids = new Ulids();
 

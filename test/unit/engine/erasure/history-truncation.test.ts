@@ -22,7 +22,8 @@ import type { CatalogBranch } from "../../../../src/format/history/catalog.ts";
 import { encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { readSegmentIndexes } from "../../../../src/format/history/segment.ts";
-import { BranchModel, withStore } from "../../../support/branch-model.ts";
+import { BranchModel } from "../../../support/branch-model.ts";
+import { withStore } from "../../../support/model-source.ts";
 import { seeded } from "../../../support/random.ts";
 
 /** The model's branch as its writer holds it, in the model's store. */

@@ -7,7 +7,7 @@ import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History, historyBytesMax } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { Timeline, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
-import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid, Ulids } from "../../../support/model-source.ts";
 import { seeded } from "../../../support/random.ts";
 
 const ulids = new Ulids();

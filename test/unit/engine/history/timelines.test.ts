@@ -15,7 +15,7 @@ import type { History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
-import { modelUuid } from "../../../support/branch-model.ts";
+import { modelUuid } from "../../../support/model-source.ts";
 import { ulids, delta, image, buildManifest } from "../../../support/timeline-parts.ts";
 
 function buildHistory(timelines: History["timelines"], checkpoints: History["checkpoints"] = []): History {
