@@ -366,3 +366,13 @@ export class BranchModel {
     }
   }
 }
+
+/** Whether the branch, or its database, is no more. */
+export function isGone({ goneAtMs, database }: BranchModel): boolean {
+  return goneAtMs !== undefined || database.goneAtMs !== undefined;
+}
+
+/** Object storage is known to cover the branch so far. */
+export function covered(branch: BranchModel, txid: number): void {
+  branch.saw(txid, txid);
+}
