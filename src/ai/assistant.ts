@@ -1,10 +1,14 @@
 /**
  * A model that writes: asked for one JSON value of a given form, over the Messages protocol.
  *
- * Owns the one client, its attempts within a call's time, and what a failure is called. Always true: no attempt begins
- * after the deadline and none outlives it or its caller; what the provider says in a failure is neither logged nor
- * given to anybody, as it may quote what it was sent; the answer is as small as its bound, and of no other host than
- * the one that policy has judged. Must not know: memories, policies, who asks.
+ * Owns the one client, its attempts within a call's time, and what a failure is called.
+ *
+ * Always true:
+ * - no attempt begins after the deadline and none outlives it or its caller
+ * - what the provider says in a failure is neither logged nor given to anybody, as it may quote what it was sent
+ * - the answer is as small as its bound, and of no other host than the one that policy has judged
+ *
+ * Must not know: memories, policies, who asks.
  */
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { ServiceError } from "../base/faults/errors.ts";

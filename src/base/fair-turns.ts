@@ -2,9 +2,13 @@
  * Who is served next on a thread that serves many tenants: deficit round robin, with those first who have not been
  * here.
  *
- * Always true: acts of one tenant run in the order in which they came; a tenant who has had more than his share waits
- * until the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are
- * heard (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
+ * Always true:
+ * - acts of one tenant run in the order in which they came
+ * - a tenant who has had more than his share waits until the others have had theirs, and nobody waits while nobody else
+ *   has an act
+ * - between two acts others' events are heard (the lists of new and of old ones are those of fq_codel, RFC 8290)
+ *
+ * Must not know: what the acts do.
  */
 import type { World } from "./world.ts";
 

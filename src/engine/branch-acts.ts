@@ -119,7 +119,7 @@ export class BranchActs {
     return forked;
   }
 
-  /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
+  /** Removes what is due, for an entry of the index. Speaks of no state: no caller has seen one. */
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
     const { registry, expired, parts, sweeper, compactor, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };

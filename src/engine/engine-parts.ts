@@ -46,7 +46,7 @@ import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
 
-/** What an engine is given by whoever starts it. */
+/** What an engine is given by the thread that starts it. */
 export interface EngineSurroundings {
   readonly options: EngineOptions;
   readonly world: World;

@@ -1,8 +1,12 @@
 /**
  * One bounded queue and one loop: take what waits, do one costly act, go on.
  *
- * The shape behind commit and fsync (and later ship, apply, audit flush). Always true: at most one act is under way;
- * items keep their order; an item is refused at the door or handed to exactly one act.
+ * The shape behind commit and fsync (and later ship, apply, audit flush).
+ *
+ * Always true:
+ * - at most one act is under way
+ * - items keep their order
+ * - an item is refused at the door or handed to exactly one act
  */
 import { assert } from "../faults/assert.ts";
 

@@ -2,9 +2,10 @@
  * The chains of a node: turns events into objects, each event holding the hash of the one before it in its stream, and
  * puts the objects into the store in order.
  *
- * Always true: an object's bytes are made once, so that a put in doubt is repeated with the same bytes; of one
- * namespace no object is put before the one ahead of it stands; a chain goes on over a restart where its last event is
- * found.
+ * Always true:
+ * - an object's bytes are made once, so that a put in doubt is repeated with the same bytes
+ * - of one namespace no object is put before the one ahead of it stands
+ * - a chain goes on over a restart where its last event is found
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";

@@ -1,11 +1,15 @@
 /**
  * What a node tells the audit streams: events are noted here at once and stored soon.
  *
- * Always true: `record` neither waits nor throws; of one namespace, events are stored in the order in which they were
- * recorded, each holding the hash of the one before; what is kept in memory is bounded, and what did not fit is counted
- * (`dropped`, a line in the log, and an `audit.dropped` event in the stream where the gap is). A crash loses what was
- * recorded since the last flush. Must not know: wires, handlers, databases, and what is too old
- * (control/audit/audit-sweeps).
+ * Always true:
+ * - `record` neither waits nor throws
+ * - of one namespace, events are stored in the order in which they were recorded, each holding the hash of the one
+ *   before
+ * - what is kept in memory is bounded, and what did not fit is counted (`dropped`, a line in the log, and an
+ *   `audit.dropped` event in the stream where the gap is)
+ *
+ * A crash loses what was recorded since the last flush.
+ * Must not know: wires, handlers, databases, and what is too old (control/audit/audit-sweeps).
  *
  * Whether an event is wanted is asked when it is recorded, so that the change that switches a stream on is its first
  * event; an event whose answer is awaited holds back only what follows it in its own namespace.

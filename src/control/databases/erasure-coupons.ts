@@ -6,10 +6,13 @@
  * | `erasures/<uuid>/<id>` | the coupon; stays for good, as the receipt in it does                          |
  * | `erasing/<uuid>/<id>`  | the marker, which holds its id: whoever starts finds its work by listing these |
  *
- * Always true: a coupon that is not complete has a marker, as the marker is put before it and removed after its
- * completion; a change is a compare-and-set, so that none is lost; a completed coupon never changes. What a crash
- * leaves behind (a marker without a coupon, or of a completed one) is removed by whoever sees it. Must not know: how
- * data is erased, when a coupon is due, who may ask for one.
+ * Always true:
+ * - a coupon that is not complete has a marker, as the marker is put before it and removed after its completion
+ * - a change is a compare-and-set, so that none is lost
+ * - a completed coupon never changes
+ *
+ * What a crash leaves behind (a marker without a coupon, or of a completed one) is removed by whoever sees it.
+ * Must not know: how data is erased, when a coupon is due, who may ask for one.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";

@@ -53,14 +53,19 @@ export interface Target {
   readonly branch: string;
   /** What the database's policy says now; undefined when it has none, or the caller does not know. */
   readonly retention?: Retention | undefined;
-  /** The database's name, by which its policy is found when nobody calls; undefined when the caller does not know. */
+  /**
+   * The database's name, by which its policy is found when there is no caller; undefined when the caller does not know.
+   */
   readonly database?: string | undefined;
 }
 
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
   | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
-  /** User SQL that may write: alone in a transaction, named by its ticket to whoever runs and stops it. */
+  /**
+   * User SQL that may write: alone in a transaction. Its ticket names it to the process that runs it and to what stops
+   * it.
+   */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
   /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
   | { readonly kind: "pin" }
@@ -204,7 +209,7 @@ export interface EngineCall {
   readonly id: number;
   readonly target: Target;
   readonly work: Work;
-  /** Milliseconds from receipt after which nobody waits for the answer any more. */
+  /** Milliseconds from receipt after which no caller waits for the answer. */
   readonly budgetMs: number;
   /** The caller has seen this transaction id; an answer from an older state is refused. */
   readonly minTxid: number;
@@ -221,7 +226,7 @@ export interface EngineAnswer {
   readonly durableTxid?: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
-  /** The read takes longer than its time slice, and somebody else waits: it is to be run by a process. */
+  /** The read takes longer than its time slice while another caller waits: a process is to run it. */
   readonly isLong?: true;
   /** The call was not for this engine and has had no effect. */
   readonly turnedAway?: TurnedAwayReason;
@@ -253,9 +258,7 @@ export type FromEngine =
    */
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
-  /**
-   * Another node's claim stands in a branch's manifest: whoever believes that this node holds the database is wrong.
-   */
+  /** Another node's claim is in a branch's manifest: the belief that this node holds the database is wrong. */
   | { readonly kind: "fenced"; readonly uuid: string; readonly leaseEpoch: number }
   /** A manifest of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }

@@ -103,7 +103,7 @@ export async function readManifest(store: ObjectStore): Promise<StandingManifest
   return stored && { value: decodeBackupManifest(stored.bytes), version: stored.version };
 }
 
-/** Replaces the manifest, or removes nobody else's. Throws StoreError when somebody else has replaced it. */
+/** Replaces the manifest, or removes it if it is our own. Throws StoreError when another writer has replaced it. */
 export async function replaceManifest(
   store: ObjectStore,
   standing: StandingManifest | undefined,

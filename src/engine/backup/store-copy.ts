@@ -230,7 +230,7 @@ export class StoreCopy {
   }
 
   /**
-   * A marker for each coupon in the other store that is not completed, and for no other: without it nobody carries the
+   * A marker for each coupon in the other store that is not completed, and for no other: without it no node carries the
    * erasure on.
    */
   async #copyErasureMarkers(): Promise<void> {

@@ -102,7 +102,7 @@ export class Branches {
       // been condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
-      // Whoever forks has claimed the parent, which made the catalog.
+      // The caller that forks has claimed the parent, which made the catalog.
       if (!isWritten(catalog)) throw lostCatalog(uuid);
       const manifest = (await this.#readManifest(uuid, branchId)).now;
       const history = await readHistory(this.#parts.source(uuid).store, manifest);
@@ -203,7 +203,7 @@ export class Branches {
     return { store: source(uuid).store, world, nodeId, uuid, branchId };
   }
 
-  /** Takes the branch out of the catalog, then fences whoever may still write it. Throws branch_not_found. */
+  /** Takes the branch out of the catalog, then fences any writer it may still have. Throws branch_not_found. */
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
     this.#requireCertain(uuid);
@@ -250,8 +250,8 @@ export class Branches {
   }
 
   /**
-   * Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its
-   * manifest, which is purged.
+   * Fences the writers of all branches of the deleted database. One that cannot be reached ends with its manifest,
+   * which is purged.
    */
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
@@ -305,9 +305,7 @@ export class Branches {
   }
 }
 
-/**
- * A name is free again once the branch that has it is gone, or its time is surely over: whoever takes the name ends it.
- */
+/** A name is free again once its branch is gone, or its time is surely over: then taking the name ends that branch. */
 function refuseTaken(catalog: Catalog | undefined, name: string, sureMs: number): void {
   if (name === mainBranch) throw new ServiceError("already_exists", "the branch main always exists");
   const taken = catalog?.branches.find((branch) => branch.name === name);

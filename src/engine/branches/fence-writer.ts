@@ -1,5 +1,5 @@
 /**
- * Ends whoever writes a branch, without its data: what a claim needs when opening the file takes longer than a busy
+ * Fences the writer of a branch, without its data: what a claim needs when opening the file takes longer than a busy
  * writer's next manifest.
  */
 import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";

@@ -1,9 +1,9 @@
 /**
  * New objects out of what a branch already has: packs of its deltas, and images of a state.
  *
- * Always true: inputs are proven before anything is put, so that rot is never written again as something sound; what is
- * put stands under an id of its own and is referred to by nobody until a manifest says so. A crash or a failure leaves
- * garbage at most. Must not know: manifests, when a pack or an image is due.
+ * Always true: inputs are proven before anything is put, so that rot is never written again as sound; what is put has
+ * an id of its own, and nothing refers to it until a manifest does. A crash or a failure leaves garbage at most. Must
+ * not know: manifests, when a pack or an image is due.
  */
 import { statSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";

@@ -1,10 +1,13 @@
 /**
- * Keeps the timelines of open branches short: packs small objects, makes new base images, lets go of old history.
+ * Keeps the timelines of open branches short: packs small objects, makes new base images, removes old history.
  *
- * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
- * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
- * the manifest that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by
- * itself, ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
+ * Always true:
+ * - one job of each kind runs at a time per branch and few per thread, each kind on permits of its own, so that a base
+ *   image that fails or hangs stops no pack
+ * - a job works from verified objects, and publishes by one change of the manifest that still fits, or leaves only
+ *   objects that nothing refers to
+ * - a failed job is tried again by itself, ever more rarely, also where there are no writes; it is logged once when
+ *   failing begins and once when it ends
  */
 import { BackOff } from "../../base/back-off.ts";
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";

@@ -2,10 +2,9 @@
  * How long a branch's timeline may become: which of its objects are concatenated next, when a new base image is due,
  * when it takes no more.
  *
- * Functions of plain data: no store, no files, no clock. What can always be packed: any run of deltas that is not known
- * to be rotten, whoever wrote them and whatever was cut off them, as far as it fits a pack. So a timeline that cannot
- * be shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it
- * further.
+ * Functions of plain data: no store, no files, no clock. Any run of deltas that is not known to be rotten and fits a
+ * pack can be packed, whichever node wrote them and whatever was cut off them. So a timeline that cannot be shortened
+ * holds half a full pack in every object, or what is rotten, and only a new base image shortens it further.
  */
 import { limits } from "../../base/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";

@@ -82,7 +82,7 @@ export class Committing {
     done(begun, transaction);
   }
 
-  /** Commits them one by one, and lets whoever's turn it is go before each. */
+  /** Commits them one by one, and yields the turn before each. */
   async #each(items: readonly WriteItem[]): Promise<void> {
     const { turn = (act) => act() } = this.#options;
     for (const item of items) {

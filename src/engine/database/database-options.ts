@@ -27,7 +27,7 @@ export interface WriteItem {
   readonly completion: Completion;
 }
 
-/** What a database tells whoever holds it. */
+/** What a database tells its holder. */
 export interface DatabaseEvents {
   committed(writes: number): void;
   synced(): void;

@@ -31,7 +31,7 @@ export class Scrub {
   readonly #log: WalCheckpointer;
   readonly #world: World;
   readonly #database: Scrubbed;
-  /** Whether a run waits for its purge. One purge is everybody's who waits: all that they deleted is committed. */
+  /** Whether a run waits for its purge. One purge serves every waiter: all that they deleted is committed. */
   #wanted = false;
   #pauseMs: number = scrubRetryMsMin;
   #nextTryMs = -Infinity;

@@ -1,14 +1,18 @@
 /**
- * When the log of one open database is folded into its file, and that the file keeps nothing but what is live: a policy
- * over sqlite/wal/wal and sqlite/pages/slack.
+ * When the WAL of one open database is checkpointed into its file, and how the file is kept free of deleted data: a
+ * policy over sqlite/wal/wal and sqlite/pages/slack.
  *
- * Always true: it is never folded while it holds groups that object storage lacks (the caller says so), because the log
- * is what they would be shipped from; a fold never waits for a reader. What a fold writes into the file has no slack
- * when the fold is done; a crash leaves the log's file, folded or not, and whoever opens the database then takes the
- * slack of all its pages for unknown. The log's file goes only when the file is proven to have no slack, on disk.
+ * Always true:
+ * - no WAL checkpoint runs while the log holds groups that object storage lacks (the caller says so), because they
+ *   would be shipped from it
+ * - a WAL checkpoint never waits for a reader
+ * - what it writes into the file has no slack when it is done
+ * - a crash leaves the log's file, checkpointed or not, and the next opening then takes the slack of all pages for
+ *   unknown
+ * - the log's file is removed only when the file is proven to have no slack, on disk
  *
- * A fold leaves the log's old frames where they are, to be written over (sqlite/wal/wal says why); it cuts them off
- * when they take too much room, when what was deleted must go, and at the close.
+ * A WAL checkpoint leaves the log's old frames to be written over (sqlite/wal/wal says why). It cuts them off when they
+ * take too much room, when deleted data must go, and at the close.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -53,7 +57,7 @@ export class WalCheckpointer {
   readonly #isShared: () => boolean;
   /** So long may the log's file stay when it is folded in: a busy writer's log is hardly ever longer. */
   readonly #spareBytes: number;
-  /** From this page on there may be slack that nobody has noted; undefined when there is none. */
+  /** From this page on there may be slack that is not noted; undefined when there is none. */
   #unknownFrom: number | undefined;
   /** What the log held at the last look, in frames. */
   #frames: number;

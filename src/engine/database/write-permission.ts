@@ -76,7 +76,7 @@ export class WritePermission {
 
   /**
    * Whether no other node can have a newer state than this one: only then is the local disk enough for an answer. A
-   * branch that is not claimed may just be getting the last manifest of whoever wrote it before.
+   * branch that is not claimed may just be getting the last manifest of its previous writer.
    */
   get isSole(): boolean {
     const { leaseState, manifest } = this.#options;
@@ -116,9 +116,9 @@ export class WritePermission {
   }
 
   /**
-   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had,
-   * or the timeline has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
-   * packed.
+   * Why no more may be committed now: too much is unshipped, the reserved ids are used up and no more can be had, or
+   * the timeline has no room for what would be shipped. A node that has not claimed the branch claims it first: then it
+   * is packed.
    */
   get lag(): string | undefined {
     const { manifest, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;

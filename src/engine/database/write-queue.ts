@@ -1,8 +1,11 @@
 /**
- * The writes of one open database from their arrival to their commit: who is let in, what makes a round, what waits.
+ * The writes of one open database from their arrival to their commit: which are let in, what makes a round, what waits.
  *
- * Always true: what waits is bounded, and whoever comes beyond that is refused at once; a round begins only while the
- * database is held and its branch claimed, within the transaction ids that are reserved, and while the disk keeps up.
+ * Always true:
+ * - what waits is bounded, and a write beyond that is refused at once
+ * - a round begins only while the database is held and its branch claimed, within the reserved transaction ids, and
+ *   while the disk keeps up
+ *
  * Must not know: reads, who the callers are, how a log is synced or shipped.
  */
 import { Batcher } from "../../base/collections/batcher.ts";

@@ -96,7 +96,7 @@ export class WriteReplies {
     else this.done([item], end.transaction);
   }
 
-  /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
+  /** The transaction was rolled back: none of the writes happened. A disk that failed fails the handle as well. */
   failed(error: unknown, items: readonly WriteItem[]): void {
     const txid = this.#state.safeTxid;
     let answer = error;
@@ -113,8 +113,8 @@ export class WriteReplies {
     const done = (): void => completion.done({ value, txid });
     const asWriter = (): void => this.#parts.answers.asWriter(txid, done, completion);
     if (!durable) return asWriter();
-    // The manifest of what has changed nothing landed before: that nobody has claimed the branch since, it does not
-    // say.
+    // If nothing was changed, the manifest landed earlier: it does not prove that no other writer has claimed the
+    // branch since.
     this.#parts.answers.afterShip(txid, changed ? done : asWriter, completion);
   }
 }

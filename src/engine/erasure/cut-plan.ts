@@ -1,9 +1,10 @@
 /**
  * What keeps erased data, and where each timeline of history is to begin so that nothing of it is left.
  *
- * Always true: whatever blocks an erasure is named, and nothing is planned for that erasure then; a checkpoint never
- * goes with a cut; a timeline begins at a state that was restored and found without the data of every erasure that is
- * planned for.
+ * Always true:
+ * - whatever blocks an erasure is named, and nothing is planned for that erasure then
+ * - a checkpoint never goes with a cut
+ * - a timeline begins at a state that was restored and found without the data of every erasure that is planned for
  */
 import { assert } from "../../base/faults/assert.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";

@@ -75,7 +75,7 @@ interface Look {
   readonly plan: CutPlan;
 }
 
-/** How often a run begins again because somebody changed history meanwhile. */
+/** How often a run begins again because history was changed meanwhile. */
 const racesMax = 8;
 const collectRoundsMax = 3;
 
@@ -158,7 +158,7 @@ export class ErasureRunner {
     const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
     if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
 
-    // 6. It holds if nobody has changed history meanwhile.
+    // 6. It holds if history is unchanged meanwhile.
     if (!(await this.#isUnchanged(uuid, standing))) return "changed";
     this.#options.leftBehind(uuid, lateOrphansMs);
     return answer(plan, undefined, outcome, verdict);
@@ -210,7 +210,7 @@ export class ErasureRunner {
     return standing;
   }
 
-  /** Cuts what is to be cut. Whoever calls it keeps packing and new base images from the branches. */
+  /** Cuts what is to be cut. The caller keeps packing and new base images from the branches. */
   async #cut(uuid: string, standing: readonly StandingBranch[], plan: CutPlan): Promise<void> {
     const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
     const source = parts.source(uuid);

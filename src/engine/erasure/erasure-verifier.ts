@@ -1,9 +1,13 @@
 /**
  * Looks for erased data in everything that a database has in object storage, and in states restored from it.
  *
- * Always true: what it calls proven was listed and read completely just now; every page was searched as it is at rest,
- * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked too
- * (sqlite/soundness). Finding something is an answer, not a failure; what cannot be read is one. It changes nothing.
+ * Always true:
+ * - what it calls proven was listed and read completely just now
+ * - every page was searched as it is at rest, and has nothing in its unused space
+ * - restored states up to `checkedStateBytesMax` were checked too (sqlite/soundness)
+ *
+ * Finding something is an answer, not a failure; what cannot be read is one. It changes nothing.
+ *
  * Must not know: what a coupon is for, how history was cut.
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -98,7 +102,7 @@ export class Prover {
         heads_checked: survey.manifests.size,
         catalogs_checked: 1,
         pages_scanned: scan.pages,
-        // What somebody has said again since is there by right.
+        // What a client has written again since is there by right.
         traces: { looked_for: search.size - said, hits: 0 },
         states_restored: states,
         oldest_restorable_txid: oldest,

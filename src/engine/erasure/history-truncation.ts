@@ -137,8 +137,8 @@ export interface CuttingParts {
 }
 
 /**
- * Makes the timelines of the branch begin where they should, by one change of its manifest. False when the past changed
- * meanwhile: nothing has happened then, but for objects that nobody refers to. The caller keeps packing and new base
+ * Makes the timelines of the branch begin where they should, by one change of its manifest. False when history changed
+ * meanwhile: then nothing has changed but for objects that nothing refers to. The caller keeps packing and new base
  * images from the branch; writers go on.
  */
 export async function cutBranch(

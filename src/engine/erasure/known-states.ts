@@ -17,9 +17,9 @@ export class KnownStates {
   readonly #clean = new Map<string, Set<string>>();
 
   /**
-   * The erasures, by their ids, whose data the state holds, or may hold: one that cannot be restored because an object
-   * is rotten cannot be shown to be free of it. In words why that is so; undefined for live content, which whoever
-   * looks finds.
+   * The erasures, by their ids, whose data the state holds, or may hold: a state that cannot be restored because an
+   * object is rotten cannot be shown to be free of it. The value says why in words; undefined for live content, which
+   * any look finds.
    */
   async holders(
     place: StatePlace,

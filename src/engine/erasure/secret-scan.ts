@@ -1,10 +1,13 @@
 /**
  * The search for what should be gone: secrets in every file of a directory, or in every object of a store.
  *
- * Always true: every byte is looked at as it lies there; pages inside segments, and inside the tails of manifests, as
- * they are once decompressed. It only reads; whatever it could not read or understand is told, never passed over: only
- * what vanishes between its listing and its reading counts as gone. At most one object, or one piece of a file, is in
- * memory.
+ * Always true:
+ * - every byte is searched as it is stored
+ * - pages inside segments, and inside the tails of manifests, are searched decompressed
+ * - it only reads
+ * - what it could not read or understand is reported, never passed over: only what vanishes between its listing and its
+ *   reading counts as gone
+ * - at most one object, or one piece of a file, is in memory
  *
  * Links are not followed. A store shows its current objects alone: older versions that a bucket keeps are removed by
  * `purgeVersions`, and those that a store in a directory keeps are found by a scan of the directory.

@@ -1,17 +1,18 @@
 /**
  * The catalogs of the databases whose branches this thread has touched: read once, changed by compare-and-set.
  *
- * Always true: a change is made to the newest catalog there is, or not at all; whoever loses a race reads again and
- * decides again. After a change of which it is not known whether it landed, nobody is told anything of that catalog
- * before the very same change has been offered again and its outcome is known: what was read in between could become
- * untrue at any time. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
+ * Always true:
+ * - a change is made to the newest catalog there is, or not at all; the loser of a race reads and decides again
+ * - after a change left in doubt, no caller is told anything of that catalog until the very same change has been
+ *   offered again and its outcome is known: what was read in between could become untrue at any time
+ * - a database that was never written has no catalog, or one of number 0, and one branch, `main`
  *
  * How a database comes into being, so that no crash and no failed put leaves it half known: its folder is found empty,
  * a catalog of number 0 is put (`begin`), then the first image and the manifest, which makes the claim, then the
  * catalog of number 1 (`ensure`), and only then the first write is acknowledged. So a folder that holds anything
- * belongs to a catalog; a manifest without one was left by an older build, and is given one while it is the only
- * manifest; any other absence is a loss, which is told and never taken for a new database: then `main`, whose name and
- * id are known, is served from its manifest, and every other name is refused.
+ * belongs to a catalog. A manifest without one was left by an older build, and is given one while it is the only
+ * manifest. Any other absence is a loss, which is reported and never taken for a new database: then `main`, whose name
+ * and id are known, is served from its manifest, and every other name is refused.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -62,7 +63,7 @@ export interface CatalogMemory {
 const racesMax = 64;
 const nonceBytes = 16;
 
-/** What `main` is before anybody has written it; it is as old as its database, which the name's claim knows. */
+/** What `main` is before its first write; it is as old as its database, which the name's claim knows. */
 export const bareMain: CatalogBranch = {
   name: mainBranch,
   id: mainBranch,
@@ -110,7 +111,7 @@ export class Catalogs {
     return (this.#held.get(uuid) ?? (await this.#read(uuid))).catalog;
   }
 
-  /** The catalog as it stands in the store now, and will stand until somebody changes it. */
+  /** The catalog in the store now; it holds until the next change. */
   async fresh(uuid: string): Promise<Catalog | undefined> {
     return (await this.#read(uuid)).catalog;
   }
@@ -136,8 +137,8 @@ export class Catalogs {
   }
 
   /**
-   * Whether the branch is unknown because a catalog that was put back to an older one was accepted in this process:
-   * then nobody has deleted it, and its file here may be all there is of it.
+   * Whether the branch is unknown because this process accepted a catalog that was put back to an older one: then the
+   * branch was not deleted, and its file here may be all there is of it.
    */
   wasPutBack(uuid: string, branchId: string): boolean {
     const named = this.#namedSincePutBack.get(uuid);
@@ -165,7 +166,7 @@ export class Catalogs {
   async begin(uuid: string): Promise<void> {
     const { catalog, condition } = this.#held.get(uuid) ?? (await this.#read(uuid));
     if (catalog) return;
-    // Whoever else has begun it meanwhile has done the same.
+    // A concurrent `begin` has done the same.
     await this.#replace(uuid, { ...this.#unwritten(uuid), nonce: this.#world.randomBytes(nonceBytes) }, condition);
   }
 
@@ -195,8 +196,8 @@ export class Catalogs {
   }
 
   /**
-   * Replaces the catalog of a written database by the same one: from now on no change lands that somebody has sent
-   * before. Who holds a database alone changes its branches, so that what he knows of them then stays true.
+   * Replaces the catalog of a written database by the same one: from now on no change that was sent before lands. The
+   * exclusive holder of a database changes its branches, so that what it knows of them stays true.
    */
   async confirm(uuid: string): Promise<void> {
     await this.update(uuid, ({ seq, deletedAtMs }) => (seq > 0 && deletedAtMs === undefined ? {} : undefined));

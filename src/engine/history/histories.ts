@@ -50,8 +50,8 @@ const racesMax = 16;
 
 /**
  * Changes a branch's history: a new object, then the manifest that names it. `change` gives nothing when there is
- * nothing to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads`
- * has the names of what the new history names besides. Says whether it was done.
+ * nothing to do, and may throw a refusal; it is called again when history was changed meanwhile. `uploads` has the
+ * names of what the new history names besides. Says whether it was done.
  */
 export async function changeHistory(
   store: ObjectStore,

@@ -1,9 +1,12 @@
 /**
  * The manifest of one branch as its writer sees it: read once, then moved by compare-and-set, one change at a time.
  *
- * Always true: the manifest held here is the newest that is known to have landed; a body whose outcome is unknown is
- * offered again, and settled, before another one is made from it; once somebody else's manifest stands there this one
- * is fenced for good. Must not know: files, queues.
+ * Always true:
+ * - the manifest held here is the newest that is known to have landed
+ * - a body in doubt is offered again, and its outcome known, before another one is made from it
+ * - once another writer's manifest is there, this one is fenced for good
+ *
+ * Must not know: files, queues.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -65,7 +68,7 @@ interface Doubt {
   readonly bytes: Uint8Array;
 }
 
-/** The body that starts a branch which nobody has written yet. */
+/** The body that starts a branch which was never written. */
 function unwritten(uuid: string, branchId: string): Manifest {
   return {
     uuid,
@@ -206,12 +209,12 @@ export class ManifestWriter {
   }
 
   /**
-   * Makes sure that the newest manifest which this one knows is the one in the store, so that nobody has claimed the
+   * Makes sure that the newest manifest known here is the one in the store, so that no other writer has claimed the
    * branch since. Throws Fenced.
    */
   async prove(): Promise<void> {
     const { store, uuid, branchId } = this.#options;
-    // In turn: an own change that landed meanwhile would look like somebody else's.
+    // In turn: an own change that landed meanwhile would look like another writer's.
     await this.#exclusively(async () => {
       if (this.#fenced) throw this.#fenced;
       const found = await store.get(manifestKey(uuid, branchId));
@@ -300,8 +303,7 @@ export class ManifestWriter {
         this.#condition = { kind: "version", version: outcome.version };
         this.#doubt = undefined;
       } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
-        // The manifest that was lost or damaged stands there again as it was, since it was put back: nobody has claimed
-        // the branch.
+        // The lost or damaged manifest was put back as it was: no other writer has claimed the branch.
         this.#condition = { kind: "version", version: outcome.current.version };
       } else {
         this.#endBy(outcome.current?.bytes);

@@ -2,9 +2,11 @@
  * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
  * databases, finding out what became of changes that were left in doubt.
  *
- * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by
- * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
- * brings it back.
+ * Always true:
+ * - one round of collection at a time
+ * - a chore that fails is tried again later
+ * - nothing is forgotten but by a restart, or because another node has the database by then: the next claim of a
+ *   branch, or the marker of a deletion, brings it back
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";

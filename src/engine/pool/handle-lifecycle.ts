@@ -1,9 +1,12 @@
 /**
  * How a handle is opened, closed, evicted, and rebuilt after a failure.
  *
- * Always true: a poisoned handle is abandoned and its log proven before anybody else gets the branch; a handle that
- * gives way to another is covered by object storage; there are never more handles than there may be. Must not know: who
- * asks for a branch, and when it is to be closed.
+ * Always true:
+ * - a poisoned handle is abandoned and its log proven before anybody else gets the branch
+ * - a handle that gives way to another is covered by object storage
+ * - there are never more handles than there may be
+ *
+ * Must not know: who asks for a branch, and when it is to be closed.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { sleep, type World } from "../../base/world.ts";

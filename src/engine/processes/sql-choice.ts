@@ -1,11 +1,15 @@
 /**
  * Whose batch is next, and whose makes room.
  *
- * Owns what tenants have used of the processes of late. Always true: the next batch is that of the tenant who has used
- * them least; of writes, which are not taken back, one place is kept from a tenant who uses much and has the others;
- * reads that have run for longer than a slice never hold all places while a fresh one waits, so that however many
- * endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon. Must not know:
- * processes.
+ * Owns what tenants have used of the processes of late.
+ *
+ * Always true:
+ * - the next batch is that of the tenant who has used them least
+ * - of writes, which are not taken back, one place is kept from a tenant who uses much and has the others
+ * - reads that have run for longer than a slice never hold all places while a fresh one waits, so that however many
+ *   endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon
+ *
+ * Must not know: processes.
  *
  * Whose batch is next is decided in `next` and nowhere else.
  */

@@ -2,10 +2,14 @@
  * The processes that run user SQL and commands that take long, seen from the main thread: which gets which, who waits,
  * who is stopped, who is killed. What runs is called a batch here, whichever it is.
  *
- * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; whoever's time is over is stopped (engine/processes/sql-place); a call settles after its process has answered
- * or is gone, so that nobody then has the database's file open for it. Whose batch is next is for
- * engine/processes/sql-choice alone to say. Must not know: results, transaction ids.
+ * Always true:
+ * - one batch a process
+ * - reads and writes each have their number of processes, so that neither holds up the other
+ * - whoever's time is over is stopped (engine/processes/sql-place)
+ * - a call settles after its process has answered or is gone, so that nobody then has the database's file open for it
+ *
+ * Whose batch is next is for engine/processes/sql-choice alone to say.
+ * Must not know: results, transaction ids.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -2,9 +2,14 @@
  * When the manifests that another node writes are looked at, and what a look brings.
  *
  * Owns which databases are followed, and the plan of their looks: soon while a database is read, later and later when
- * it is not or looks fail. Always true: at most one look of a database is under way, and it costs two requests that say
- * "same"; an older manifest than was seen or served is not believed; a copy that is older than the newest manifest is
- * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
+ * it is not or looks fail.
+ *
+ * Always true:
+ * - at most one look of a database is under way, and it costs two requests that say "same"
+ * - an older manifest than was seen or served is not believed
+ * - a copy that is older than the newest manifest is exchanged, at most once at a time
+ *
+ * Must not know: who reads a copy, how fresh it must be.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,8 +1,12 @@
 /**
  * What a look at a store or a data directory can find: each kind with how bad it is, what it means and what to do.
  *
- * Always true: a kind's name never changes its meaning, as machines read it; findings are told worst first; no more
- * than `findingsMax` are kept, and how many there were is known. Must not know: how anything is found.
+ * Always true:
+ * - a kind's name never changes its meaning, as machines read it
+ * - findings are told worst first
+ * - no more than `findingsMax` are kept, and how many there were is known
+ *
+ * Must not know: how anything is found.
  */
 
 /** Findings that are kept to be told in order, about half a KiB each; further ones are counted. */

@@ -3,10 +3,15 @@
  *
  * Three ways, each tried where the one before gives nothing: the manifest that is there, with what is missing put
  * together from other objects of the pool, else cut before it; an older version of the manifest that the store has
- * kept, carried on as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair). Always true:
- * what is proposed is restored and checked first; its epoch is above all that are known, and it skips transaction ids
- * as nobody knows which were given; what is lost by it is said. Nothing is written here, and the same store gives the
- * same proposal. Must not know: who writes it.
+ * kept, carried on as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair).
+ *
+ * Always true:
+ * - what is proposed is restored and checked first
+ * - its epoch is above all that are known, and it skips transaction ids as nobody knows which were given
+ * - what is lost by it is said
+ *
+ * Nothing is written here, and the same store gives the same proposal.
+ * Must not know: who writes it.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,10 +1,14 @@
 /**
  * From the log of one open branch to its manifest in object storage.
  *
- * Owns the reading of the log and the publishing of what it holds. Always true: only groups that are synced on this
- * disk are shipped, in order and whole; `shipped` is raised after the manifest that covers a group is known to have
- * landed; the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not
- * know: the queue, commands, other branches.
+ * Owns the reading of the log and the publishing of what it holds.
+ *
+ * Always true:
+ * - only groups that are synced on this disk are shipped, in order and whole
+ * - `shipped` is raised after the manifest that covers a group is known to have landed
+ * - the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`)
+ *
+ * Must not know: the queue, commands, other branches.
  *
  * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
  * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it

@@ -1,9 +1,12 @@
 /**
  * The engine threads of a node: started, started again when they are lost, and sent to.
  *
- * Always true: calls of one turn of the loop share one message; a thread that was lost is started again after a pause,
- * and only when nothing writes a file for it any more; then it hears of the lease. Must not know: what is asked of a
- * thread, who waits for answers.
+ * Always true:
+ * - calls of one turn of the loop share one message
+ * - a thread that was lost is started again after a pause, and only when nothing writes a file for it any more
+ * - then it hears of the lease
+ *
+ * Must not know: what is asked of a thread, who waits for answers.
  */
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";

@@ -1,8 +1,11 @@
 /**
  * Filters and sort keys as SQL over any column that holds a JSON object.
  *
- * Always true: no text of a client is part of the SQL, only numbers and names of our own; a predicate is 0 or 1, never
- * NULL; within the bounds of a checked filter neither SQLite's limit of variables nor its limit of depth is near.
+ * Always true:
+ * - no text of a client is part of the SQL, only numbers and names of our own
+ * - a predicate is 0 or 1, never NULL
+ * - within the bounds of a checked filter neither SQLite's limit of variables nor its limit of depth is near
+ *
  * Must not know: collections, indexes.
  *
  * Operands are bound as JSON text and read with `->>`, as the column is: SQLite and JavaScript round about one double

@@ -1,8 +1,12 @@
 /**
  * Update operators: `$set`, `$unset`, `$inc` and `$push` on dot paths, applied to a document in memory.
  *
- * Always true: the paths of one update never overlap, so the order of its operators does not matter; `_id` is out of
- * reach; integers are exact or refused. Must not know: tables, filters.
+ * Always true:
+ * - the paths of one update never overlap, so the order of its operators does not matter
+ * - `_id` is out of reach
+ * - integers are exact or refused
+ *
+ * Must not know: tables, filters.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";

@@ -1,10 +1,13 @@
 /**
  * Typed memories: taking them in, giving one back, forgetting one.
  *
- * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
- * one active memory of a type; what has expired is invisible from that instant on (model/memory/memory-presence),
- * whether or not a sweep has come by. Must not know: who embeds, policies beyond the numbers handed in, how a recall
- * ranks.
+ * Always true:
+ * - an ingest is recallable when it commits, and the same ingest again changes nothing
+ * - a topic has at most one active memory of a type
+ * - what has expired is invisible from that instant on (model/memory/memory-presence), whether or not a sweep has come
+ *   by
+ *
+ * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,10 +1,14 @@
 /**
  * User SQL: one batch of statements on one connection, under the guard.
  *
- * Always true: every statement is judged by its text, then prepared and run with the authorizer on; whether it writes
- * is what SQLite says of the prepared statement, so that INSERT … RETURNING and a WITH that writes count as writes;
- * rows are taken one at a time, so that no result is ever larger in memory than it may be. Must not know: threads,
- * tokens, who asks. Transactions are the caller's; only the savepoints of a batch that is not atomic are made here.
+ * Always true:
+ * - every statement is judged by its text, then prepared and run with the authorizer on
+ * - whether it writes is what SQLite says of the prepared statement, so that INSERT … RETURNING and a WITH that writes
+ *   count as writes
+ * - rows are taken one at a time, so that no result is ever larger in memory than it may be
+ *
+ * Must not know: threads, tokens, who asks. Transactions are the caller's; only the savepoints of a batch that is not
+ * atomic are made here.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";

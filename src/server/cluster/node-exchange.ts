@@ -1,10 +1,13 @@
 /**
  * One stream from another node: takes its calls, has them answered, and tells it of the databases that it follows.
  *
- * Always true: every call that was taken gets one answer, in whatever order they come; answers of one turn of the loop
- * share a message; what fails by a fault of ours is logged here under an id, and the other node hears the id alone. The
- * stream ends when the other side has ended it and everything is answered. Must not know: keys, leases, what runs a
- * call.
+ * Always true:
+ * - every call that was taken gets one answer, in whatever order they come
+ * - answers of one turn of the loop share a message
+ * - what fails by a fault of ours is logged here under an id, and the other node hears the id alone
+ *
+ * The stream ends when the other side has ended it and everything is answered.
+ * Must not know: keys, leases, what runs a call.
  */
 import { create } from "@bufbuild/protobuf";
 import {

@@ -1,8 +1,12 @@
 /**
  * What everything else of a node stands on: its data directory, object storage, and the time.
  *
- * Always true: the directory belongs to this process alone; what it and the store hold is of a build that this one can
- * read; a server that speaks S3 has been seen to keep its promises. Must not know: what is kept there.
+ * Always true:
+ * - the directory belongs to this process alone
+ * - what it and the store hold is of a build that this one can read
+ * - a server that speaks S3 has been seen to keep its promises
+ *
+ * Must not know: what is kept there.
  */
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";

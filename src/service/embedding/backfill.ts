@@ -2,8 +2,13 @@
  * Makes up for vectors that are missing, in the background: the embedder failed, or was configured after the texts
  * came.
  *
- * Always true: one database at a time and a bounded step at a time; only databases that clients use are looked at;
- * where policy forbids it nothing is done. It may forget a database at any time: the next call to it brings it back.
+ * Always true:
+ * - one database at a time and a bounded step at a time
+ * - only databases that clients use are looked at
+ * - where policy forbids it nothing is done
+ *
+ * It may forget a database at any time: the next call to it brings it back.
+ *
  * Must not know: what a step does.
  */
 import { limits } from "../../base/limits.ts";

@@ -1,9 +1,10 @@
 /**
  * Erasures as they are asked for: the coupon first, then the deed, then the answer.
  *
- * Always true: whoever is given a coupon has the target gone from the database and from its present state in object
- * storage; a request that dies on its way leaves a coupon by which it is carried out all the same; asked again, an
- * erasure that is unfinished gives the coupon that there is.
+ * Always true:
+ * - whoever is given a coupon has the target gone from the database and from its present state in object storage
+ * - a request that dies on its way leaves a coupon by which it is carried out all the same
+ * - asked again, an erasure that is unfinished gives the coupon that there is
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";

@@ -1,11 +1,15 @@
 /**
  * Where a call runs: on this node's own engine, or on the node that holds the database.
  *
- * Always true: a database is written only where its lease is held; a call that came from another node is never sent on;
- * a call is tried again only when it has provably had no effect. Plain reads are answered from this node's own copy. A
- * remembered route need not be right: whoever is asked in vain says so. Whatever this node believes, safety is the
- * manifest's compare-and-set (engine/history/manifest-writer). Must not know how a place is found
- * (service/placement/places), what carries calls between nodes, nor what coordinates them.
+ * Always true:
+ * - a database is written only where its lease is held
+ * - a call that came from another node is never sent on
+ * - a call is tried again only when it has provably had no effect
+ *
+ * Plain reads are answered from this node's own copy. A remembered route need not be right: whoever is asked in vain
+ * says so. Whatever this node believes, safety is the manifest's compare-and-set (engine/history/manifest-writer). Must
+ * not know how a place is found (service/placement/places), what carries calls between nodes, nor what coordinates
+ * them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

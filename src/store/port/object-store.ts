@@ -1,9 +1,10 @@
 /**
  * The object-store port: the only truth that outlives a node. Three adapters: file, memory, S3.
  *
- * Always true of an adapter: a put with a condition is atomic among all clients (one winner of a race); a get after a
- * put that succeeded sees that put or a later one; an answer that may or may not have been applied is reported as
- * StoreError("unknown_outcome"), never as a failure.
+ * Always true of an adapter:
+ * - a put with a condition is atomic among all clients (one winner of a race)
+ * - a get after a put that succeeded sees that put or a later one
+ * - an answer that may or may not have been applied is reported as StoreError("unknown_outcome"), never as a failure
  */
 
 /**
