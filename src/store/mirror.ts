@@ -9,7 +9,7 @@ import type { ListedObject, ObjectStore } from "./port/object-store.ts";
 import { sameBytes, surePut } from "./port/sure-put.ts";
 
 /**
- * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes
+ * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when another writer is at work
  * there.
  */
 export async function putSame(store: ObjectStore, key: string, bytes: Uint8Array): Promise<boolean> {

@@ -32,10 +32,7 @@ export async function openStore(location: StoreLocation, world: World): Promise<
   }
 }
 
-/**
- * Opens the store for whoever only reads it: nothing is made, not even a directory, and every attempt to write is a
- * bug.
- */
+/** Opens the store for reading only: nothing is made, not even a directory, and every attempt to write is a bug. */
 export async function openStoreToRead(location: StoreLocation, world: World): Promise<ObjectStore> {
   return new ReadOnlyStore(
     location.kind === "file" ? FileStore.at(resolve(location.directory), world) : await openStore(location, world),

@@ -17,7 +17,7 @@ export interface AccessRule {
   readonly scope: ScopeName | undefined;
 }
 
-/** What is known of a database's name: who holds it now, and when it was last taken from somebody. */
+/** What is known of a database's name: who holds it now, and when a holder last lost it. */
 export interface NameStanding {
   readonly uuid: string | undefined;
   readonly deletedAtMs: number | undefined;

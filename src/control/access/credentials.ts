@@ -26,7 +26,7 @@ export interface CredentialsOptions {
   /** Undefined where authentication is off: then no credential is the platform's. */
   readonly platformKey: string | undefined;
   readonly world: World;
-  /** Tokens that are refused before they expire; absent where nobody asks. */
+  /** Tokens that are refused before they expire; absent where no list is kept. */
   readonly revocations?: Pick<Revocations, "has" | "isFresh" | "refresh"> | undefined;
 }
 
@@ -107,7 +107,7 @@ export class Credentials {
     return identity;
   }
 
-  /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
+  /** Keyed, so that no reader of a log or of the audit stream can test a guess of a key against it. */
   #hashCredential(credential: string): string {
     return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, credentialHashDigits);
   }

@@ -1,8 +1,8 @@
 /**
- * The node's signing key: where it comes from, and its public half for whoever wants to check a signature.
+ * The node's signing key: where it comes from, and its public half for checking signatures.
  *
  * Always true: a node has one, whether authentication is on or off; a key that is there and cannot be read stops the
- * start, because a new one in its place would void every token without a word.
+ * start, because a new one in its place would silently void every token.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint } from "jose";
@@ -68,8 +68,8 @@ export interface LoadedKey {
 }
 
 /**
- * The text of a key file: the private key in use, and behind it the public keys of before, each after a line
- * `Retired: <time>`. Whoever reads the first key only, as builds from before do, reads the one in use.
+ * The text of a key file: the private key in use, and behind it the earlier public keys, each after a line `Retired:
+ * <time>`. A reader of the first key only, such as an earlier build, reads the one in use.
  */
 const blockPattern =
   /(?:Retired: (\S+)\s+)?(-----BEGIN (?:PRIVATE|PUBLIC) KEY-----[\s\S]+?-----END (?:PRIVATE|PUBLIC) KEY-----)/g;

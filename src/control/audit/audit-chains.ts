@@ -4,7 +4,7 @@
  *
  * Always true:
  * - an object's bytes are made once, so that a put in doubt is repeated with the same bytes
- * - of one namespace no object is put before the one ahead of it stands
+ * - of one namespace no object is put before the one ahead of it is stored
  * - a chain goes on over a restart where its last event is found
  */
 import { assert } from "../../base/faults/assert.ts";

@@ -31,7 +31,7 @@ import { AuditSweeps } from "./audit-sweeps.ts";
 
 /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
 export const auditEventsMax = 20_000;
-/** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
+/** Of these, refusals of unknown callers: a flood of them must not crowd out the other events. */
 export const auditStrangersMax = 5_000;
 /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
 const auditGapsMax = 1_000;
@@ -224,7 +224,7 @@ export class AuditLog {
         this.#wanted++;
       } else this.#removeWaiting(waiting);
     } catch {
-      // Whoever reads policies tells of the fault; here it is enough to ask again.
+      // The reader of policies reports the fault; here it is enough to ask again.
       waiting.state = "unknown";
     }
     if (this.#closed) return;

@@ -70,7 +70,7 @@ export class AuditSweeps {
     return this.#rounds.close(withinMs);
   }
 
-  /** How long events are kept; undefined for good, and while nobody can tell. */
+  /** How long events are kept; undefined for good, and while it cannot be told. */
   async #readRetention(namespace: string): Promise<number | undefined> {
     try {
       return (await this.#options.readPolicy(namespace)).retentionSecs;

@@ -105,7 +105,7 @@ export class CopyRecords {
   ): Promise<boolean> {
     const read = await this.#read(place);
     if (!read || !isStanding(read.record)) return false;
-    // A race is lost to whoever has said the one or the other: either will do.
+    // A race is lost to another node that has said either: both will do.
     return (
       (
         await surePut(this.#store, copyKey(place), encodeCopyRecord({ ...read.record, ...mark }), {
@@ -118,7 +118,7 @@ export class CopyRecords {
 
   /**
    * Removes what nodes have said of purged copies, once no erasure of the database is unfinished. One that begins later
-   * takes none of these for a copy, so that nobody misses them.
+   * takes none of these for a copy, so that none is missed.
    */
   async clear(uuid: string): Promise<void> {
     await this.#clear(uuid, ({ purged }) => purged !== undefined);
@@ -142,7 +142,7 @@ export class CopyRecords {
 
   /** Has the copy's node purge it when it looks next, or starts again. */
   async order(place: CopyPlace): Promise<void> {
-    // The bytes say nothing: whoever has put them first has ordered the same.
+    // The bytes do not matter: the first to put them has ordered the same.
     await surePut(this.#store, copyOrderKey(place), encodeUtf8(place.copy), { kind: "absent" });
   }
 

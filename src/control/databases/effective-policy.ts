@@ -12,7 +12,7 @@ const erasureGraceSecsDefault = 86_400;
 
 /** Every value that is enforced. What is undefined has no bound. */
 export interface EffectivePolicy {
-  /** False when a part could not be read: then egress is denied, and bounds may be missing that somebody has set. */
+  /** False when a part could not be read: then egress is denied, and bounds that are set may be missing. */
   readonly known: boolean;
   readonly pitrSecs: number;
   /** Kept for readers of the policy: there is one window here, and no coarser one behind it. */
@@ -35,7 +35,7 @@ export interface EffectivePolicy {
   readonly values: PolicyValues;
 }
 
-/** What a policy that nobody has set says. */
+/** What a policy that was never set says. */
 export const silentPolicy: PolicyValues = Object.freeze({});
 
 /** What stands in for a policy that cannot be read. */

@@ -10,7 +10,7 @@ import { limits } from "../../base/limits.ts";
 import { shardAt, computeShard, shardText } from "../../format/core/shards.ts";
 import type { ListPage, ObjectStore } from "../../store/port/object-store.ts";
 
-/** The shards that somebody looks after. */
+/** The shards that have an owner. */
 export interface OwnedShards {
   has(shard: number): boolean;
   /** The first one from there on; undefined when there is none. */

@@ -1,10 +1,15 @@
 /**
  * The policies of namespaces and profiles in object storage, and what is enforced by them on this node.
  *
- * Always true: object storage decides; a change is a compare-and-set, so that none is lost. What is remembered here is
- * out of date by `cacheMs` at most, or for as long as object storage does not answer, and never behind a change that
- * this node has made itself. Nobody waits long for a policy: what is remembered goes on in an outage, and what is not
- * is taken for unreadable (control/databases/effective-policy). Must not know: who may change a policy, engines, wires.
+ * Always true:
+ * - object storage decides
+ * - a change is a compare-and-set, so that none is lost
+ * - what is remembered here is out of date by `cacheMs` at most, or for as long as object storage does not answer, and
+ *   never behind a change that this node has made itself
+ * - no call waits long for a policy: what is remembered stays in force in an outage, and what is not is taken for
+ *   unreadable (control/databases/effective-policy)
+ *
+ * Must not know: who may change a policy, engines, wires.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -3,8 +3,8 @@
  *
  * Always true where there are other nodes: a copy is registered before its first file stands, and its record says that
  * it is purged only after the last one is gone. What a process finds on its disk was registered before that process
- * began (`registerCopies`). A node that is alone registers nothing: there is nobody who would have to ask. Must not
- * know: what is in the files, who has a copy purged.
+ * began (`registerCopies`). A node that is alone registers nothing: no other node would have to ask. Must not know:
+ * what is in the files, who has a copy purged.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -39,9 +39,8 @@ export class Copies {
 
   /**
    * Runs an act that may make files of the database. `registered` resolves when it may: to whether the copy was not
-   * registered yet when the act began, so that what it has read of the database's objects meanwhile is to be read anew.
-   * An erasure counts the copies once history has been cut: whoever registers later must not restore what he read
-   * earlier.
+   * registered yet when the act began, so that it must read the database's objects anew. An erasure counts the copies
+   * once history has been cut: a copy that registers later must not be restored from earlier reads.
    */
   async making<Value>(uuid: string, act: (registered: Promise<boolean>) => Promise<Value>): Promise<Value> {
     if (!this.#options.coordinated) return act(Promise.resolve(false));
@@ -68,7 +67,7 @@ export class Copies {
     return this.#turns.take(uuid, async () => {
       const isMade = this.#making.has(uuid) || countFiles(databasesDirectory, uuid) > 0;
       const next = isMade && coordinated ? await records.register(uuid, owner) : undefined;
-      // Whoever makes a file from now on registers first.
+      // From now on, making a file registers first.
       this.#registered.delete(uuid);
       if (next !== undefined) this.#registered.set(uuid, true);
       await records.purged(uuid, owner.node, filesRemoved, next);

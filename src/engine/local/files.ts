@@ -41,7 +41,7 @@ export function branchPath(databasesDirectory: string, uuid: string, branchId: s
   return join(databaseDirectory(databasesDirectory, uuid), `${branchId}.db`);
 }
 
-/** A path for a file that goes again. The directory is made anew when somebody has taken it away. */
+/** A path for a temporary file. The directory is made anew when it has been removed. */
 export function scratchFile(scratchDirectory: string, name: string): string {
   mkdirSync(scratchDirectory, { recursive: true, mode: 0o700 });
   return join(scratchDirectory, name);
@@ -105,8 +105,8 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
 const besides = ["-wal", "-shm", restoredMark, unprovenMark, ".patching", nextMark];
 
 /**
- * Removes a branch's file and everything that stands beside it; the file first, so that what a crash leaves is nothing
- * that anybody would open. Whoever makes a file in its place removes the rest before.
+ * Removes a branch's file and everything beside it; the file first, so that a crash leaves nothing that would be
+ * opened. Making a file in its place first removes the rest.
  */
 export function removeFile(path: string): void {
   for (const suffix of ["", ...besides]) rmSync(`${path}${suffix}`, { force: true });
@@ -133,7 +133,7 @@ export function finishReplacement(path: string): void {
   renameSync(next, path);
 }
 
-/** From now on nobody uses the branch's log before it is proven, in whichever process. */
+/** From now on no process uses the branch's log before it is proven. */
 export function markUnproven(path: string): void {
   markFile(`${path}${unprovenMark}`);
 }

@@ -1,12 +1,13 @@
 /**
- * What is kept of local files that must not be used and may hold somebody's acknowledged writes.
+ * What is kept of local files that must not be used and may hold acknowledged writes.
  *
  * A branch's file and its log are moved to `quarantine/<uuid>/` in the data directory, under a name of their own, with
- * a label beside them that says what they are and why they are there. Always true: the label is on disk before
- * the first of them moves, as `<name>.moving`, and is called `<name>.json` once they all have; a start, and the next
- * opening of the branch, finish what a crash or a failing disk has left of a move before the branch is opened. So a log
- * is never parted from its file, and nothing is set aside without a word. It stays until an operator removes it, or an
+ * a label beside them that says what they are and why they are there. It stays until an operator removes it, or an
  * erasure or the deletion of its database does.
+ *
+ * Always true: the label is on disk before the first of them moves, as `<name>.moving`, and is called `<name>.json`
+ * once they all have; a start, and the next opening of the branch, finish what a crash or a failing disk has left of a
+ * move before the branch is opened. So a log is never parted from its file, and nothing is set aside without a label.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -2,12 +2,13 @@
  * What this node has seen of each branch in object storage: how far along its manifests it was served from, and how far
  * each claim has been shipped. And the number of each database's catalog.
  *
- * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
- * cache before object storage gives, and a storage that was put back to an older state is found out, also after a
- * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and
- * synced a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never
- * wrong. Nothing is written for a write: a branch is noted when it is opened, claimed and closed, and every
- * `seenNotedMs` between. Forgotten only when the branch is deleted, or an operator accepts the older state. Must not
+ * It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and synced a
+ * moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never wrong. A
+ * write notes nothing: a branch is noted when it is opened, claimed and closed, and every `seenNotedMs` between. It is
+ * forgotten only when the branch is deleted, or an operator accepts the older state.
+ *
+ * Always true: what was noted only rises, so that a reader here never sees the branch go back, whatever a cache before
+ * object storage gives, and a storage that was put back to an older state is found out, also after a restart. Must not
  * know: files of databases, handles.
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";

@@ -1,12 +1,12 @@
 /**
- * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
- * databases, finding out what became of changes that were left in doubt.
+ * What a thread does for its databases without a call: collecting garbage, trimming history, purging deleted databases,
+ * resolving changes left in doubt.
  *
  * Always true:
- * - one round of collection at a time
+ * - one round of collection runs at a time
  * - a chore that fails is tried again later
- * - nothing is forgotten but by a restart, or because another node has the database by then: the next claim of a
- *   branch, or the marker of a deletion, brings it back
+ * - a chore is forgotten only by a restart, or because another node has the database: the next claim of a branch, or
+ *   the marker of a deletion, brings it back
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
@@ -50,9 +50,7 @@ type Chore = "settle" | "collect" | "purge";
 /** The first goes first when more than one is due. */
 const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
-/**
- * When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does.
- */
+/** When a chore is to be done, on world.monotonicMs(): at the first wish, and once more at the last one. */
 interface Due {
   readonly nextMs: number;
   readonly lastMs: number;
@@ -96,7 +94,8 @@ export class Chores {
   }
 
   /**
-   * A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask.
+   * A change of the database's catalog was left in doubt. Reading the catalog resolves it too, but there may be no
+   * reader.
    */
   inDoubt(uuid: string): void {
     this.#plan("settle", uuid, settleAgainMs);
@@ -145,7 +144,7 @@ export class Chores {
   async #run(chore: Chore, uuid: string): Promise<void> {
     const { collector, groom, settle, isOurs, graceMs, alarms, notice } = this.#options;
     try {
-      // Whoever holds the database now: the change is this node's.
+      // Whichever node holds the database now: the change is this node's.
       if (chore === "settle") return await settle(uuid);
       if (chore === "purge") {
         const again = await collector.purge(uuid);

@@ -20,7 +20,7 @@ import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";
 import { isOwn } from "./standing.ts";
 
-/** The same for an engine thread, which everybody else waits for. */
+/** The same for an engine thread, which all calls wait for. */
 const engineBusyMs = 250;
 
 /** What a file is opened with. */

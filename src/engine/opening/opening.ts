@@ -2,11 +2,15 @@
  * From a branch's name to an open file that is provably a point of its history.
  *
  * A local file is a cache: its own pages say which writer epoch wrote it and how far (`__service_state`), and the
- * manifest says which writer epochs there were and how far each came (engine/opening/standing). Always true: a file is
- * used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine); it is never
- * shipped from unless this node holds the branch's newest writer epoch. A manifest that is older than one this node has
- * seen is refused, and nothing is touched for it, unless an operator accepts it; then what is newer here is set aside
- * first. Must not know: queues, commits.
+ * manifest says which writer epochs there were and how far each came (engine/opening/standing).
+ *
+ * Always true:
+ * - a file is used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine)
+ * - it is never shipped from unless this node holds the branch's newest writer epoch
+ * - a manifest older than one this node has seen is refused, and nothing is touched for it, unless an operator accepts
+ *   it; then what is newer here is set aside first
+ *
+ * Must not know: queues, commits.
  */
 import { existsSync, statSync } from "node:fs";
 import { readState, type DatabaseState } from "../../model/schema.ts";
@@ -87,7 +91,7 @@ export class BranchOpening {
     // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
     const logWasLeft = existsSync(`${this.#path}-wal`);
     const found = await this.#openFile();
-    // A log that is lost was folded in by somebody else.
+    // If the log is lost, another process has checkpointed it.
     return { ...found, historyId: found.manifest.now.history?.id, slackUnknown: logWasLeft || found.logIsLost };
   }
 

@@ -64,7 +64,7 @@ function unclaimed(manifest: Manifest, txid: number, nodeId: string): Standing {
 }
 
 function ofUnlistedClaim(manifest: Manifest, txid: number, shippedTo: number | undefined): Standing {
-  // A fork that nobody has claimed is the state it was forked from, whoever wrote that.
+  // A fork without a claim is the state it was forked from, whichever node wrote that.
   if (manifest.epoch === 0 && txid === manifest.txid) return "current";
   const isOld = txid < (manifest.writerEpochs[0]?.firstTxid ?? Infinity);
   if (!isOld && txid > manifest.txid) return "beyond";
@@ -84,8 +84,9 @@ export function isOwn(manifest: Manifest, state: DatabaseState, nodeId: string):
 }
 
 /**
- * Whether nobody can have more than this node's file: the claims since gave up nothing of it, at most what would follow
- * it. A node claims like that when its file may lack what it acknowledged, and may die before the file is shipped.
+ * Whether no node can have more than this node's file: the claims since gave up nothing of it, at most what would
+ * follow it. A node claims like that when its file may lack what it acknowledged, and may die before the file is
+ * shipped.
  */
 function isNewest(manifest: Manifest, state: DatabaseState, nodeId: string): boolean {
   if (manifest.node !== nodeId || manifest.lost.some((range) => within(range, state.txid))) return false;

@@ -192,7 +192,9 @@ export class DatabaseOpener {
     return proveBranch(database.path, this.#parts.disk);
   }
 
-  /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
+  /**
+   * Makes the catalog of a database that an older build has left without one; the next claim of a branch tries again.
+   */
   async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
     const { leaseState, engine, catalogs } = this.#parts;
     if (!engine.shipping || leaseState.getLeaseEpoch(uuid) === undefined) return;
@@ -229,8 +231,7 @@ export class DatabaseOpener {
   }
 
   /**
-   * Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they
-   * are called.
+   * Names of the database's branches whose logs hold something here. Throws StoreError when their names cannot be told.
    */
   async namesWithLogs(uuid: string): Promise<string[]> {
     const { engine, catalogs, isDeleted } = this.#parts;
@@ -241,8 +242,8 @@ export class DatabaseOpener {
   }
 
   /**
-   * Removes the closed file of a branch that does not exist any more. Where nobody has deleted it, as the catalog was
-   * put back to one that is older than the branch, the file is set aside.
+   * Removes the closed file of a branch that does not exist any more. If the branch was not deleted, but the catalog
+   * was put back to one older than it, the file is set aside.
    */
   async removeBranch(uuid: string, branchId: string, notice: DatabaseEvents["notice"]): Promise<void> {
     const path = branchPath(this.#parts.engine.databasesDirectory, uuid, branchId);

@@ -2,7 +2,7 @@
  * How a handle is opened, closed, evicted, and rebuilt after a failure.
  *
  * Always true:
- * - a poisoned handle is abandoned and its log proven before anybody else gets the branch
+ * - a failed handle is abandoned, and its log proven before another caller gets the branch
  * - a handle that gives way to another is covered by object storage
  * - there are never more handles than there may be
  *
@@ -71,7 +71,7 @@ export class HandleLifecycle {
     return !this.#uncovered.has(manifest);
   }
 
-  /** From now on a log that cannot be proven is left to whoever opens it next. */
+  /** From now on a log that cannot be proven is left to the next opening. */
   endTries(): void {
     this.#isEnding = true;
   }
@@ -85,7 +85,7 @@ export class HandleLifecycle {
   /** Opens the branch in the place that was taken for it. */
   async #openReserved(key: string, target: Target, manifest: ManifestWriter | "newest" | undefined): Promise<void> {
     const { opener, events } = this.#options;
-    // A recovered log is synced from the first instant on, and that may fail before anybody has the handle.
+    // A recovered log is synced from the first instant on, and that may fail before any caller has the handle.
     const failures: { readonly error: unknown }[] = [];
     let database: Database | undefined;
     try {
@@ -132,7 +132,7 @@ export class HandleLifecycle {
     try {
       database.close();
     } catch (error) {
-      // The handle is gone all the same, and whoever opens the file next finds what it holds.
+      // The handle is gone all the same, and the next opening of the file finds what it holds.
       this.#options.events.notice(
         "warn",
         `a file did not close in order (${getErrorCode(error)})`,
@@ -189,9 +189,9 @@ export class HandleLifecycle {
   }
 
   /**
-   * After a storage failure: everyone is refused, whoever reads or syncs is waited for, the log is proven anew. Until
-   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that was
-   * lost to another writer goes the same way; what its file is worth is judged when it is opened again.
+   * After a storage failure: every caller is refused, reads and syncs under way are waited for, the log is proven anew.
+   * Until that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that
+   * was lost to another writer goes the same way; what its file is worth is judged at the next opening.
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
     const { events, opener } = this.#options;

@@ -1,17 +1,15 @@
 /**
- * Whose batch is next, and whose makes room.
+ * Whose batch is next, and whose makes room. `next` alone decides the first.
  *
  * Owns what tenants have used of the processes of late.
  *
  * Always true:
  * - the next batch is that of the tenant who has used them least
  * - of writes, which are not taken back, one place is kept from a tenant who uses much and has the others
- * - reads that have run for longer than a slice never hold all places while a fresh one waits, so that however many
- *   endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon
+ * - reads that have run for longer than a slice never hold all places while a fresh one waits, so that a short read is
+ *   answered soon, however many endless SELECTs there are, of one database or of many
  *
  * Must not know: processes.
- *
- * Whose batch is next is decided in `next` and nowhere else.
  */
 import type { World } from "../../base/world.ts";
 import type { Running, SqlPlaces, Waiting } from "./sql-job.ts";

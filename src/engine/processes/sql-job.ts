@@ -16,7 +16,7 @@ export interface JobOwner {
   readonly tenant: string;
 }
 
-/** What is to be run for somebody. */
+/** What is to be run for an owner. */
 export interface Job {
   readonly kind: keyof SqlPlaces;
   readonly owner: JobOwner;

@@ -12,7 +12,7 @@ import type { FromSqlProcess, ToSqlProcess } from "./sql-messages.ts";
 
 /** Heap of JavaScript values of such a process, in MiB: a result's rows and their JSON. */
 const sqlHeapMiB = 256;
-/** By so much the system prefers the threads that answer everybody to these processes. */
+/** By so much the system prefers the threads that answer all callers to these processes. */
 const sqlNiceness = 5;
 
 /** What carries batches to such a process and answers back. */
@@ -51,12 +51,12 @@ export function startSqlProcess({ entry, directory, environment }: SqlProcessOpt
   return new Spawned(child, { kind: "hello", directory });
 }
 
-/** Whoever answers everybody comes first on a busy processor. */
+/** The threads that answer all callers come first on a busy processor. */
 function giveWay({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) setPriority(pid, sqlNiceness);
   } catch {
-    // It has ended already, or the system lets nobody do so: then it takes its share like the others.
+    // It has ended already, or the system does not permit it: then it takes its share like the others.
   }
 }
 

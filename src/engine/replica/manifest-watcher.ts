@@ -7,7 +7,7 @@
  * Always true:
  * - at most one look of a database is under way, and it costs two requests that say "same"
  * - an older manifest than was seen or served is not believed
- * - a copy that is older than the newest manifest is exchanged, at most once at a time
+ * - a copy older than the newest manifest is exchanged, one exchange at a time
  *
  * Must not know: who reads a copy, how fresh it must be.
  */
@@ -34,7 +34,7 @@ import type { Registry } from "../pool/registry.ts";
  * for its next read.
  */
 const copiesFollowedMax = 10_000;
-/** A copy that nobody has read for so long is not followed any more. */
+/** A copy that was not read for so long is not followed any more. */
 export const followIdleMs = 60_000;
 /** The manifest of a copy that was read within the first is looked at this often; then less and less. */
 const followEagerMs = 5_000;
@@ -198,7 +198,7 @@ export class ManifestWatcher {
     followed.cancel = world.after(followed.dueMs - nowMs, () => this.#lookDue(followed));
   }
 
-  /** Looks, unless nobody reads the database any more, or this node writes it by now. */
+  /** Looks, unless the database is not read any more, or this node writes it by now. */
   #lookDue(followed: Followed): void {
     const { world, leaseState } = this.#options;
     const isIdle = world.monotonicMs() - followed.readAtMs >= followIdleMs;
@@ -206,7 +206,7 @@ export class ManifestWatcher {
     else this.#lookAlone(followed);
   }
 
-  /** A look that nobody waits for. */
+  /** A look that no call waits for. */
   #lookAlone(followed: Followed): void {
     this.look(followed).catch((error: unknown) => {
       if (followed.failures === 1) this.#report(error, followed.uuid);
@@ -358,7 +358,7 @@ export class ManifestWatcher {
     act.catch((error: unknown) => this.#report(error, uuid));
   }
 
-  /** What passes by itself is nobody's concern. */
+  /** What passes by itself is not reported. */
   #report(error: unknown, uuid: string): void {
     if (error instanceof ServiceError || (error instanceof StoreError && !needsOperator(error))) return;
     this.#options.notice(

@@ -116,8 +116,8 @@ async function lookAtNode({ directory, store, findings }: DiskDoctorParts, look:
 }
 
 /**
- * Whether a process holds the directory's lock. The system lists locks by inode, so that nobody has to try it; where it
- * does not, nobody is taken to run there.
+ * Whether a process holds the directory's lock. The system lists locks by inode, so that the lock need not be tried;
+ * where there is no list, no process is taken to run there.
  */
 function isRunningIn(directory: string): boolean {
   const lock = join(directory, "node.lock.db");

@@ -12,7 +12,9 @@
 /** Findings that are kept to be told in order, about half a KiB each; further ones are counted. */
 const findingsMax = 10_000;
 
-/** Worst first. `critical`: data is missing or of no use. `warning`: somebody has to act. `note`: as it should be. */
+/**
+ * Worst first. `critical`: data is missing or of no use. `warning`: an operator has to act. `note`: as it should be.
+ */
 const severities = ["critical", "warning", "note"] as const;
 
 export type Severity = (typeof severities)[number];
@@ -263,7 +265,7 @@ export class Findings {
     return severities.flatMap((severity) => this.#kept[severity]);
   }
 
-  /** Whether nobody has to act. */
+  /** Whether no operator has to act. */
   get isWell(): boolean {
     return this.counts.critical === 0 && this.counts.warning === 0;
   }

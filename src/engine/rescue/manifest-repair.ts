@@ -7,11 +7,10 @@
  *
  * Always true:
  * - what is proposed is restored and checked first
- * - its epoch is above all that are known, and it skips transaction ids as nobody knows which were given
+ * - its epoch is above all that are known, and it skips transaction ids, as it is unknown which were given
  * - what is lost by it is said
  *
- * Nothing is written here, and the same store gives the same proposal.
- * Must not know: who writes it.
+ * Nothing is written here, and the same store gives the same proposal. Must not know: who writes it.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -260,7 +259,7 @@ async function proposed(
     prevHash: hash,
     nonce: computeSha256(hash).subarray(0, nonceBytes),
     garbageBelowUlid: "",
-    // A claim that nobody remembers may have followed an older manifest: then no node may take the branch for its own.
+    // A lost claim may have followed an older manifest: then no node may take the branch for its own.
     node: isNewest ? before.node : repairer,
     reservedTo: known + limits.txidsSkipped,
     history: past === "all" ? before.history : undefined,

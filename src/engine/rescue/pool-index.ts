@@ -31,7 +31,7 @@ export interface PoolEntry {
 
 export interface PoolIndex {
   readonly entries: readonly PoolEntry[];
-  /** Objects that are not what anybody wrote. */
+  /** Objects that are not what was written. */
   readonly rotten: readonly string[];
   /** Largest epoch of each branch that has written anything here, histories too. */
   readonly epochs: ReadonlyMap<string, number>;

@@ -299,7 +299,7 @@ function branchesWithManifests(
 }
 
 /**
- * A branch whose name nobody knows. What it came from is taken for `main` where it begins, which no erasure overlooks.
+ * A branch whose name is unknown. What it came from is taken for `main` where it begins, which no erasure overlooks.
  */
 function recovered({ branches }: DatabaseInventory, id: string): CatalogBranch {
   const { manifest } = branches.find((branch) => branch.id === id)!;
@@ -322,7 +322,7 @@ function createdAtMs({ branches }: DatabaseInventory): number {
   return times.length === 0 ? 0 : Math.min(...times);
 }
 
-/** The claim of a name, if nobody else has the name. */
+/** The claim of a name, if no other database has the name. */
 async function claimAction(store: ObjectStore, uuid: string, name: string, bornAtMs: number): Promise<RepairAction[]> {
   const key = nameClaimKey(name);
   const looked = await lookAt(store, key, decodeNameClaim);

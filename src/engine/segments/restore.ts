@@ -148,7 +148,7 @@ export async function materialiseBy(
   return { pages: await maker.restore({ uuid: source.uuid, plan, path }, fetchUnread(source, refsAbove(plan, -1))) };
 }
 
-/** As materialise, from objects that somebody fetches, in the order in which `materialise` does. */
+/** As materialise, from objects that the caller fetches, in the order in which `materialise` does. */
 export async function restoreFrom(
   source: Laying,
   plan: Plan,

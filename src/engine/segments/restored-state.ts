@@ -106,7 +106,7 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
 
 /**
  * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
- * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
+ * else of it. A vector that the state holds as live content is not erased data: the same was written again.
  */
 export async function holdersIn(
   place: StatePlace,

@@ -132,7 +132,7 @@ export class ThreadedMaker implements SegmentMaker {
     await this.#ask({ kind: "remove", path });
   }
 
-  /** Ends the thread. Nobody may wait for a segment any more. */
+  /** Ends the thread. No caller may wait for a segment any more. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
   }

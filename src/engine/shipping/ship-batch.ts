@@ -43,9 +43,9 @@ export function fitsTail(tail: readonly TailSegment[], segment: TailSegment): bo
 }
 
 /**
- * What every publication changes: how far the manifest covers, and whose groups they are. Only whoever has claimed the
- * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
- * nobody gave.
+ * What every publication changes: how far the manifest covers, and whose groups they are. Only a writer that has
+ * claimed the branch reserves more: what an earlier process has left and this one ships is no reason to count ids as
+ * given that were not.
  */
 export function covering(
   manifest: Manifest,

@@ -6,12 +6,12 @@
  * Always true:
  * - only groups that are synced on this disk are shipped, in order and whole
  * - `shipped` is raised after the manifest that covers a group is known to have landed
- * - the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`)
+ * - the log is the outbox, so there is no WAL checkpoint before all is shipped (the database asks `settled`)
  *
  * Must not know: the queue, commands, other branches.
  *
- * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
- * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it
+ * Why the log is read here and not at each commit: committed frames never change until the WAL checkpoint, which only
+ * the owner makes; reading many groups at once costs the writer's path nothing, and another thread can do it
  * (engine/segments/segment-maker).
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -64,7 +64,7 @@ export interface ShipperOptions {
   readonly log: WalReader;
   /** The page that holds the state row. */
   readonly statePage: number;
-  /** How long a group may wait when nobody hurries. */
+  /** How long a group may wait when no caller waits for it. */
   readonly intervalMs: () => number;
   readonly events: {
     /** A manifest has landed: the timeline may want packing or a new base. */
@@ -157,7 +157,7 @@ export class Shipper {
     this.#consider();
   }
 
-  /** Ships up to this txid as soon as it is synced: somebody waits for `shipped`. */
+  /** Ships up to this txid as soon as it is synced: a caller waits for `shipped`. */
   hurry(txid: number): void {
     this.#hurryTo = Math.max(this.#hurryTo, txid);
     this.#consider();
@@ -237,8 +237,8 @@ export class Shipper {
     if (this.#closed) return undefined;
     if (!batch) return "large";
 
-    // 2. Publishes them by compare-and-set of the manifest: within it when somebody waits and they are small, else as
-    // an object that is put before the manifest names it.
+    // 2. Publishes them by compare-and-set of the manifest: within it when a caller waits and they are small, else as
+    //    an object that is put before the manifest names it.
     if (batch.object === undefined && hurried && fitsTail(this.#manifest.now.tail, batch.made.segment))
       await this.#publishInline(batch);
     else await this.#publishObject(batch);
@@ -265,8 +265,8 @@ export class Shipper {
   }
 
   /**
-   * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
-   * the groups, as no manifest covers them.
+   * The tail is not the one that the batch was made for: it was cut or spilled meanwhile. The log still holds the
+   * groups, as no manifest covers them.
    */
   #beginAnew(batch: ShipBatch): void {
     batch.object?.uploads.end();
@@ -356,7 +356,7 @@ export class Shipper {
   }
 
   /**
-   * Moves the manifest, unless its tail is another one than the batch was made for: whoever cuts or spills one makes
+   * Moves the manifest, unless its tail is not the one that the batch was made for: cutting or spilling a tail makes
    * other segments. Says whether the manifest covers the batch.
    */
   async #publish(

@@ -30,7 +30,7 @@ export class LanesUse {
     this.#changed(lane, 1);
   }
 
-  /** Between none and one nobody asks. */
+  /** Only a change between one and more is told. */
   #changed(lane: number, ended = 0): void {
     const tenants = this.#calls[lane]!.size;
     if (tenants + ended > 1) this.#tell(lane, tenants);

@@ -10,7 +10,7 @@
  * while one of them replaces it, another can free it; the process then ends with "Check failed: jit_page.has_value()"
  * (seen about once in fifty starts of a few threads; mended in V8 by 9b8ca54d5a, which Node 24 does not have). Node
  * itself runs WebAssembly in every thread, to read TypeScript. A thread that never counts so many calls keeps to the
- * code that is built in, which nobody replaces.
+ * built-in code, which is never replaced.
  */
 import { setFlagsFromString } from "node:v8";
 import { Worker, type WorkerOptions } from "node:worker_threads";

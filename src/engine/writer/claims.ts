@@ -53,8 +53,7 @@ export interface ClaimsParts {
   /** The branch was claimed, or groups of it were published: its timeline may want work. */
   readonly moved: (manifest: ManifestWriter) => void;
   /**
-   * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects
-   * behind.
+   * There may be something to collect: the branch was claimed, and its previous writer may have left objects behind.
    */
   readonly mayCollect: (uuid: string) => void;
 }
@@ -117,9 +116,7 @@ export class Claims {
     this.#held.delete(buildKey(uuid, branchId));
   }
 
-  /**
-   * Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its manifest anew.
-   */
+  /** Forgets what was claimed of the database, and gives it: the next opening of a branch reads its manifest anew. */
   forget(uuid: string): ManifestWriter[] {
     const keys = [...this.#held.keys()].filter((key) => key.startsWith(`${uuid}/`));
     const manifests = keys.map((key) => this.#held.peek(key)!);
@@ -128,9 +125,9 @@ export class Claims {
   }
 
   /**
-   * Gives back the transaction ids that were reserved and never used: whoever claims a branch next, on whatever disk,
-   * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
-   * that was: `isCovered` says of which manifests. What is not given back by `untilMs` stays reserved and costs a gap.
+   * Releases the transaction ids that were reserved and never used: the next claim of a branch, on whatever disk, then
+   * shows that nothing is missing. For when nothing is written any more, and only where object storage covers all that
+   * was: `isCovered` says of which manifests. What is not released by `untilMs` stays reserved and costs a gap.
    */
   async releaseAllIds(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
     // With shipping off nothing is covered, whatever a handle says.
@@ -201,8 +198,8 @@ export class Claims {
   async #claimAnew(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine } = this.#parts;
     const { manifest } = opened;
-    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
-    // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
+    // The node that holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the
+    // branch: it must not lose that to a lease that has run out. A manifest under our own name was not claimed since.
     if (!leaseState.isLive && manifest.exists && manifest.now.node !== engine.nodeId) {
       throw new ServiceError(
         "unavailable",

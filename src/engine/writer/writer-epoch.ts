@@ -3,8 +3,8 @@
  *
  * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the manifest makes the
  * claim, then the catalog says that the branch exists (engine/history/catalogs says in which order a database begins).
- * A crash between any two leaves objects that nobody refers to, or a claim that the next one replaces; a failure
- * between them is made good by whoever claims next, before any write is acknowledged.
+ * A crash between any two leaves objects that nothing refers to, or a claim that the next one replaces; the next claim
+ * makes a failure between them good, before any write is acknowledged.
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";

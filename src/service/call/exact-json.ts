@@ -2,8 +2,8 @@
  * JSON that passes through unharmed: fields of any JSON carry their exact text beside their proto form.
  *
  * Why: agents store 64-bit ids, and a double holds integers only to 2^53. A google.protobuf.Value is made of doubles,
- * so on REST the text itself is the value, and the proto form is made from it only when somebody reads the field
- * (the gRPC wire, a forward to another node). It is also the faster way: most calls never make the proto form.
+ * so on REST the text itself is the value, and the proto form is made from it only when the field is read (the gRPC
+ * wire, a forward to another node). It is also the faster way: most calls never make the proto form.
  *
  * Always true: the text of a field is valid JSON of the field's kind, nested at most limits.jsonDepthMax deep; integers
  * in it have every digit that was received. Fractions are doubles, as everywhere in JSON.
@@ -47,7 +47,7 @@ interface ExactField {
   readonly text: string;
   /** The texts of a list's elements, where they were made one by one. */
   readonly elements?: readonly string[];
-  /** The proto form, once somebody has read it. */
+  /** The proto form, once it was read. */
   local: unknown;
 }
 
@@ -76,7 +76,7 @@ export function setJson(message: Message, field: string, text: string): void {
 /** The same for a list, by the texts of its elements. */
 export function setJsonElements(message: Message, field: string, elements: readonly string[]): void {
   carry(message, field, {
-    // Joined when somebody asks: whoever takes the elements one by one does not.
+    // Joined on demand: taking the elements one by one does not need it.
     get text(): string {
       return `[${elements.join(",")}]`;
     },
@@ -149,7 +149,7 @@ export function keepTexts(message: Message): void {
 /** A field of any JSON that a message carries as its text. */
 export interface CarriedJson {
   readonly text: string;
-  /** Makes the proto form, which is otherwise made when somebody reads the field. */
+  /** Makes the proto form, which is otherwise made when the field is read. */
   prepare(): void;
 }
 

@@ -1,6 +1,5 @@
 /**
- * Makes up for vectors that are missing, in the background: the embedder failed, or was configured after the texts
- * came.
+ * Makes missing vectors in the background: the embedder failed, or was configured after the texts came.
  *
  * Always true:
  * - one database at a time and a bounded step at a time
@@ -154,7 +153,7 @@ export class Backfill {
       }
       return "complete";
     } catch (error) {
-      // The database may be gone, or have no room for writes now. Whoever uses it next brings it back.
+      // The database may be gone, or have no room for writes now. Its next use brings it back.
       if (!this.#closed)
         log.warn("vectors that are missing could not be made up for", {
           uuid: place.target.uuid,

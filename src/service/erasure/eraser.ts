@@ -2,11 +2,12 @@
  * Carries erasures on from their request to their receipt, when their time has come.
  *
  * Owns the looks at databases with unfinished coupons (service/erasure/erasure-queue), and the search for coupons in
- * this node's shards, which it finds by their markers. The engine call goes to whoever holds the database. Always true:
- * one look at a time per database, few at once; whatever fails is tried again. A coupon in object storage is the truth;
- * what is held here only says when to look. So two nodes that look at one database at once do no harm: the node that
- * writes it takes their runs in turn, each finds done what the other has done, and a coupon completes once. Must not
- * know: wires, messages.
+ * this node's shards, which it finds by their markers. The engine call goes to the node that holds the database.
+ *
+ * Always true: one look at a time per database, few at once; whatever fails is tried again. A coupon in object storage
+ * is the truth; what is held here only says when to look. So two nodes that look at one database at once do no harm:
+ * the node that writes it takes their runs in turn, each finds done what the other has done, and a coupon completes
+ * once. Must not know: wires, messages.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -58,7 +59,7 @@ export class Eraser {
   readonly #queue: ErasureQueue;
   readonly #results: ErasureResults;
   readonly #looks = new Set<Promise<void>>();
-  /** The search for coupons that nobody has told this node of. */
+  /** The search for coupons that this node was not told of. */
   readonly #search: Rounds;
   readonly #searchPause = new RisingPause(erasureTakeUpMs, limits.shardLookMsMax);
   #searchPauseMs: number = limits.erasureLookAgainMs;
@@ -110,7 +111,7 @@ export class Eraser {
     this.#queue.hold(coupon, isAskedHere);
   }
 
-  /** The coupon needs nobody any more. */
+  /** The coupon needs no more looks. */
   removeCoupon(coupon: ErasureName): void {
     this.#queue.removeCoupon(coupon);
   }
@@ -141,7 +142,7 @@ export class Eraser {
   }
 
   /**
-   * Looks for coupons that nobody has told this node of, in its shards. Where it is alone, until it knows of all: then
+   * Looks for coupons that this node was not told of, in its shards. Where it is alone, until it knows of all: then
    * there are no others.
    */
   async #takeUp(): Promise<void> {
@@ -212,7 +213,7 @@ export class Eraser {
 
   async #look(uuid: string, database: UnfinishedDatabase, woken: boolean): Promise<void> {
     const { cluster } = this.#parts;
-    // Who has changed its branches here has woken it, and nobody told the node whose it is.
+    // A change of branches here has woken this node, and the node that owns the shard was not told.
     if (cluster && !owns(cluster.shards, uuid) && !woken) this.#queue.leave(database);
     await Promise.all(
       [...database.coupons.values()]
@@ -251,8 +252,8 @@ export class Eraser {
   }
 
   /**
-   * It restores, rewrites and scans a whole database: nobody waits for it. What keeps it from its end is told by the
-   * coupons that are due.
+   * It restores, rewrites and scans a whole database: no call waits for it. The coupons that are due tell what keeps it
+   * from its end.
    */
   async #expunge(uuid: string, asked: readonly ErasedCoupon[], { coupons }: UnfinishedDatabase): Promise<Expunged> {
     try {

@@ -117,7 +117,7 @@ export class ErasureQueue {
     return this.#world.time.believable(requestedAtMs) < requestedAtMs;
   }
 
-  /** The coupon needs nobody any more. */
+  /** The coupon needs no more looks. */
   removeCoupon({ uuid, id }: ErasureName): void {
     const database = this.#databases.get(uuid);
     database?.coupons.delete(id);

@@ -1,8 +1,8 @@
 /**
  * Writes down what a look at an erasure has found: what blocks it, what it waits for, or its receipt.
  *
- * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whoever else looks
- * at it; what is told to a coupon's reader names objects and transaction ids, never content. Must not know: when
+ * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whatever else
+ * looks at it; what a coupon's reader is told names objects and transaction ids, never content. Must not know: when
  * erasures are looked at.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";

@@ -55,7 +55,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
       const branches = value.branches.map(({ name, parent, forkTxid, txid, createdAtMs, ttlAtMs }) => ({
         name,
         txid: BigInt(txid),
-        // `main` is as old as its database, also while nobody has written it.
+        // `main` is as old as its database, also before its first write.
         createdAt: BigInt(name === mainBranch ? database.createdAtMs : createdAtMs),
         ...present({ parent, forkTxid: optionalBigInt(forkTxid), ttlAt: optionalBigInt(ttlAtMs) }),
       }));

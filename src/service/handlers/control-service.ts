@@ -100,7 +100,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       const { name, branch } = parseDatabaseSpec(request.db);
       if (branch !== undefined) throw invalid("a database is deleted by its name alone, without @branch");
       const { uuid } = await node.databases.remove(name);
-      // The tombstone is the deletion: it stands whatever becomes of the files, which nobody can reach any more.
+      // The tombstone is the deletion: it holds whatever becomes of the files, which cannot be reached any more.
       await node.engine.deleteTarget({ uuid, branch: mainBranch }, engineOptions(context));
       node.erasures.wake(uuid);
       return {};

@@ -28,7 +28,7 @@ interface Warnings {
   readonly warnings?: { readonly values: string[] };
 }
 
-/** What whoever sets the policy should know of it. */
+/** What the caller that sets the policy should know of it. */
 function listWarnings(document: PolicyDocument | undefined): Warnings {
   const warnings = document ? unknownFields(document) : [];
   return warnings.length === 0 ? {} : { warnings: { values: [...warnings] } };

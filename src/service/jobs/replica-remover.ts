@@ -134,8 +134,7 @@ export class ReplicaRemover {
         "this node's copies of a database could not be purged yet",
         async () => {
           await this.#removeLocally(uuid, cluster);
-          // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders
-          // anew.
+          // Where nothing was purged this node writes the database and cleans it itself; its next writer orders anew.
           for (const place of places) await cluster.copies.fulfilled(place);
         },
         uuid,
@@ -145,7 +144,7 @@ export class ReplicaRemover {
 
   /**
    * What is deleted in this node's shards, each at its own pace: while a node that is down keeps a copy, nothing
-   * changes. A lone node waits for nobody: it removes each once.
+   * changes. A lone node waits for no other: it removes each once.
    */
   async #takeUpDeletions(): Promise<void> {
     const { cluster, databases, engine, log, world } = this.#parts;
@@ -176,7 +175,7 @@ export class ReplicaRemover {
     }
   }
 
-  /** Nobody else tells the nodes that have a copy of the database. */
+  /** No other node tells the nodes that have a copy of the database. */
   async #orderCopies(uuid: string, { copies, nodeId, nudge }: ReplicaRemoverCluster): Promise<void> {
     const standing = (await copies.list(uuid)).filter((record) => isStanding(record) && record.node !== nodeId);
     for (const record of standing) await copies.order(record);

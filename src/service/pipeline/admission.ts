@@ -1,8 +1,8 @@
 /**
  * Who may come in now: the node's concurrency cap, the control rate, and what one credential may take of the rest.
  *
- * Always true: at most `concurrency` calls are under way and as many again wait; whoever is turned away is told when
- * to come back. Buckets are kept for as many callers as `rateBucketsMax`, the idle ones forgotten first.
+ * Always true: at most `concurrency` calls are under way and as many again wait; a caller that is turned away is told
+ * when to come back. Buckets are kept for as many callers as `rateBucketsMax`, the idle ones forgotten first.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,10 +1,13 @@
 /**
- * The databases that this node holds the lease of: takes them, and gives them up.
+ * The databases that this node holds the lease of: acquires and releases them.
  *
- * Always true: the engine is told of a database only after its lease is held, and the lease is given up only after the
- * engine has let go; of one database one such change is under way at a time, and whoever asks meanwhile shares it. A
- * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
- * something. Must not know which node should hold a database (service/placement/places).
+ * Always true:
+ * - the engine is told of a database only after its lease is held, and the lease is released only after the engine has
+ *   released the database
+ * - of one database one such change is under way at a time, and all callers meanwhile share it
+ * - a lost lease ends what was begun under it: no late answer makes this node believe that it holds something
+ *
+ * Must not know which node should hold a database (service/placement/places).
  */
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -113,7 +116,7 @@ export class Held {
     this.#leaseEpochs.clear();
   }
 
-  /** Begins the change unless it is under way: then everybody waits for the same. */
+  /** Begins the change unless it is under way: then all callers wait for the same. */
   #begin<Value>(underWay: Map<string, Promise<Value>>, uuid: string, change: () => Promise<Value>): Promise<Value> {
     const begun = underWay.get(uuid);
     if (begun) return begun;

@@ -6,10 +6,9 @@
  * - a call that came from another node is never sent on
  * - a call is tried again only when it has provably had no effect
  *
- * Plain reads are answered from this node's own copy. A remembered route need not be right: whoever is asked in vain
- * says so. Whatever this node believes, safety is the manifest's compare-and-set (engine/history/manifest-writer). Must
- * not know how a place is found (service/placement/places), what carries calls between nodes, nor what coordinates
- * them.
+ * Plain reads are answered from this node's own copy. A remembered route need not be right: a node asked in vain says
+ * so. Whatever this node believes, safety is the manifest's compare-and-set (engine/history/manifest-writer). Must not
+ * know how a place is found (service/placement/places), what carries calls between nodes, nor what coordinates them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -26,7 +25,7 @@ import { ManifestNotifications, type ManifestNotificationsParts } from "./manife
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
 import { Places, unavailable, type Elsewhere, type PlacesParts } from "./places.ts";
 
-/** How often a call that nobody takes is tried, if its time allows: about a minute with the pauses. */
+/** How often a call that no node takes is tried, if its time allows: about a minute with the pauses. */
 const placementTriesMax = 64;
 const placementPauseMsMin = 50;
 const placementPauseMsMax = 1_000;
@@ -202,7 +201,7 @@ export class Placement extends EnginePort implements PeerHost {
     void this.#held.fenced(message.uuid, message.leaseEpoch);
   }
 
-  /** Runs the call where the database is held, wherever that is; asks again for as long as nobody takes the call. */
+  /** Runs the call where the database is held, wherever that is; asks again for as long as no node takes the call. */
   async #runAtWriter(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     for (let tries = 0; await this.#mayTry(tries, options); tries++) {
       const answer = await this.#tryAtWriter(target, call, options);
@@ -246,8 +245,8 @@ export class Placement extends EnginePort implements PeerHost {
   async #runNotBack(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const key = branchKey(target);
     const shownTxid = this.#shown.get(key);
-    // Whoever names a transaction id is told of that very one whether it was lost, which a later one in its place would
-    // hide.
+    // A caller that names a transaction id is told of that very one whether it was lost, which a later one in its place
+    // would hide.
     if (shownTxid === undefined || options.minTxid || options.consistency === "cached") return undefined;
     try {
       return await this.#parts.local.run(target, call, { ...options, minTxid: shownTxid });
@@ -278,7 +277,7 @@ export class Placement extends EnginePort implements PeerHost {
     return true;
   }
 
-  /** The answer of whoever holds the database; undefined when nobody took the call. */
+  /** The answer of the node that holds the database; undefined when no node took the call. */
   async #tryAtWriter(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const place = this.#places.known(target.uuid) ?? (await this.#places.find(target.uuid, options.deadlineMs));
     if (!place) return undefined;

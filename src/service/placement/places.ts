@@ -2,7 +2,7 @@
  * Where a database is held, or is to be held: finds out which node that is, and takes the database when it is this one.
  *
  * Owns: the searches under way, the nodes that are avoided for a while, and whether this node may take databases at
- * all. Always true: whoever asks for one database while it is looked for shares the search; a database is taken here
+ * all. Always true: callers that want one database while it is looked for share the search; a database is taken here
  * only under a live lease of a node that is not leaving. Must not know: calls, and how they get to another node.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -28,7 +28,7 @@ const shunnedNodesMax = 1_000;
 
 /** What places are found with. */
 export interface PlacesParts extends RoutesParts {
-  /** Whether nobody ever wrote the database, as object storage has it. */
+  /** Whether the database was never written, as object storage has it. */
   readonly isUnwritten: (uuid: string) => Promise<boolean>;
 }
 
@@ -149,7 +149,7 @@ export class Places {
     const preferred = (await this.#order()).first(uuid, ({ id }) =>
       id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs,
     );
-    // What nobody ever wrote is taken where it is first asked for.
+    // A database that was never written is taken where it is first asked for.
     if (preferred?.id === nodeId || (this.#mayTake && (await this.#isUnwritten(uuid)))) return this.#take(uuid);
     if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, leaseEpoch: undefined };
     if (this.#isLeaving) throw unavailable("the node is shutting down, and there is no other");

@@ -3,8 +3,8 @@
  *
  * Rendezvous hashing: each node has a weight of its own for each database, and the heaviest one is preferred. When a
  * node comes or goes, only its own databases move. Ids are hashed once, and a weight is a few multiplications, as every
- * call for a database that nobody holds looks through all nodes. A node of another build may weigh otherwise: that
- * makes two nodes want one database, and the lease decides. Pure.
+ * call for a database without a holder looks through all nodes. A node of another build may weigh otherwise: that makes
+ * two nodes want one database, and the lease decides. Pure.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { computeSha256 } from "../../format/core/seal.ts";

@@ -2,8 +2,8 @@
  * One endpoint of etcd: its address, the credentials that belong to it, and a connection that is made when it is
  * needed.
  *
- * Always true: no text that this file makes holds a credential. A connection that left somebody without an answer is
- * cut and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
+ * Always true: no text that this file makes holds a credential. A connection that left a call without an answer is cut
+ * and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
  * connection.
  */
 import { Code, ConnectError, createClient, type CallOptions, type Client } from "@connectrpc/connect";
@@ -113,7 +113,7 @@ class Session {
     const asked = this.#authenticate(signal);
     this.#token = asked;
     asked.catch(() => {
-      // Whoever waits for it hears why; the next call asks again.
+      // All waiters hear why; the next call asks again.
       if (this.#token === asked) this.#token = undefined;
     });
     return asked;
@@ -123,7 +123,7 @@ class Session {
     try {
       return (await this.#auth.authenticate(this.#login!, buildOptions(signal, undefined))).token;
     } catch (error) {
-      // Authentication is not enabled (yet): then nobody needs a token.
+      // Authentication is not enabled (yet): then no call needs a token.
       if (error instanceof ConnectError && error.code === Code.FailedPrecondition) return undefined;
       throw error;
     }
@@ -139,7 +139,7 @@ function isOfToken(error: unknown): boolean {
 }
 
 function buildOptions(signal: AbortSignal, token: string | undefined): CallOptions {
-  // Without a leader etcd says so at once, instead of making everybody wait.
+  // Without a leader etcd says so at once, instead of making every call wait.
   return { signal, headers: { hasleader: "true", ...(token !== undefined && { token }) } };
 }
 

@@ -3,8 +3,8 @@
  *
  * Always true: a temporary's name begins with what tells its key, so that those of one key can be taken away from their
  * writers (`revoke`). One that has two names has its link behind it and is not linked again: it stays as the mark of a
- * version that is not known to be durable, until whoever knows better takes it. Must not know: versions, what is in
- * them.
+ * version that is not known to be durable, until a writer that knows better takes it. Must not know: versions, what is
+ * in them.
  */
 import { hash } from "node:crypto";
 import { join } from "node:path";

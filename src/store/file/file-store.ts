@@ -27,8 +27,7 @@ import { VersionFiles, type Place } from "./version-files.ts";
 /** How often a put begins anew because others remove what it has begun: each time they have got on. */
 const triesMax = 32;
 /**
- * Keys of deleted objects that one listing removes: an earlier build leaves thousands, and whoever lists waits for
- * this.
+ * Keys of deleted objects that one listing removes: an earlier build leaves thousands, and the listing waits for this.
  */
 const buriedPerListMax = 32;
 const objectSuffix = "~";
@@ -84,7 +83,7 @@ export class FileStore implements KeepingStore {
     return new FileStore(root, files, versions, home);
   }
 
-  /** The directory as it is, for whoever only reads: nothing is made in it, and nothing removed. */
+  /** The directory as it is, for readers only: nothing is made in it, and nothing removed. */
   static at(root: string, world: World): FileStore {
     const files = readingOnly(realFileSystem);
     return new FileStore(root, files, new VersionFiles(root, world, files), new StoreRoot(root, files));
@@ -99,7 +98,7 @@ export class FileStore implements KeepingStore {
       for (;;) {
         const newest = (await this.#versions.list(place)).at(-1);
         if (newest === undefined) return void (await this.#home.require());
-        // The version of a tombstone is nobody's.
+        // The version of a tombstone is no object's.
         if (String(newest) === heldVersion) return "same";
         const content = await this.#versions.read(place, newest);
         if (content === "tombstone") return undefined;
@@ -114,7 +113,7 @@ export class FileStore implements KeepingStore {
       if (condition.kind === "version") return versions.length > 0 && condition.version === String(versions.at(-1));
       const isDead = await this.#versions.isDead(place, versions);
       if (isDead !== true || versions.length === 0) return isDead;
-      // Nobody links behind a tombstone: what it ended goes first.
+      // No link is made behind a tombstone: what it ended goes first.
       await this.#versions.bury(place, versions);
       return "again";
     };
@@ -135,7 +134,7 @@ export class FileStore implements KeepingStore {
     return told("deleting", async () => {
       for (let isDone = false; ;) {
         const { versions, isDead } = await this.#versions.survey(place);
-        // Also where there was no object: whoever was here before may not have come to the end.
+        // Also where there was no object: an earlier delete may not have come to the end.
         if (isDead) return this.#versions.bury(place, versions);
         // What stands there was put after it was deleted.
         if (isDone) return;

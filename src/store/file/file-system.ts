@@ -59,8 +59,7 @@ export interface FileSystem {
 }
 
 /**
- * Writes all the bytes and makes them durable, or throws; whoever puts the file in its place then knows that it is
- * whole.
+ * Writes all the bytes and makes them durable, or throws; so the file is known to be whole when it is put in its place.
  */
 export async function writeDraft(draft: Draft, parts: readonly Uint8Array[]): Promise<void> {
   const total = parts.reduce((sum, part) => sum + part.length, 0);
@@ -152,7 +151,7 @@ export const realFileSystem: FileSystem = {
   },
 };
 
-/** The same for whoever only reads: whatever would change something fails, as on a disk that is mounted read-only. */
+/** The same for readers only: whatever would change something fails, as on a disk that is mounted read-only. */
 export function readingOnly(files: FileSystem): FileSystem {
   const refused = (): Promise<never> => Promise.reject(Object.assign(new Error("only read here"), { code: "EROFS" }));
   return { ...files, create: refused, link: refused, rename: refused, unlink: refused, mkdir: refused, rmdir: refused };

@@ -9,7 +9,7 @@
 
 /**
  * Opaque, compared for equality only. Differs whenever the bytes do, and may be made of nothing but the bytes (S3's
- * ETag): whoever must notice that an object was replaced, or whose of two puts won, puts a nonce into the bytes.
+ * ETag): a writer that must notice that an object was replaced, or which of two puts won, puts a nonce into the bytes.
  */
 export type ObjectVersion = string;
 
@@ -55,7 +55,7 @@ export interface ObjectStore {
   /** The object, or undefined when there is none. */
   get(key: string): Promise<StoredObject | undefined>;
   /**
-   * As above, for whoever has the object of that version: when it is still the one, "same" may come instead of it. An
+   * As above, for a caller that has the object of that version: when it is unchanged, "same" may come instead of it. An
    * adapter may send it all the same.
    */
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;

@@ -1,8 +1,8 @@
 /**
  * A conditional put whose outcome is known in the end.
  *
- * Why: an answer can be lost. The body decides then: whoever writes gives it bytes that nobody else would write (a
- * nonce), so that reading the object back tells whether this very put has landed.
+ * Why: an answer can be lost. The body decides then: the writer gives it bytes that no other would write (a nonce), so
+ * that reading the object back tells whether this very put has landed.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -10,7 +10,7 @@ import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./o
 
 export type KnownOutcome =
   | { readonly kind: "landed"; readonly version: ObjectVersion }
-  /** Somebody else's object stands there, or none where one was expected. */
+  /** Another writer's object is there, or none where one was expected. */
   | { readonly kind: "lost"; readonly current: StoredObject | undefined };
 
 export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
@@ -46,7 +46,7 @@ export async function putUntilKnown(
   return { kind: "lost", current };
 }
 
-/** What stands there now. Without it nobody knows what became of the put, whatever was in the way of reading. */
+/** What is there now. Without it the outcome of the put is unknown, whatever was in the way of reading. */
 async function readBack(store: ObjectStore, key: string): Promise<StoredObject | undefined> {
   try {
     return await store.get(key);
@@ -60,8 +60,8 @@ async function readBack(store: ObjectStore, key: string): Promise<StoredObject |
 }
 
 /**
- * As putUntilKnown, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew
- * with other bytes.
+ * As putUntilKnown, and while the outcome is in doubt the same bytes again, a few times: for callers that can begin
+ * anew with other bytes.
  */
 export async function surePut(
   store: ObjectStore,

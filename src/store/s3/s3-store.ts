@@ -1,6 +1,6 @@
 /**
- * Object storage on a server that speaks S3 and decides `If-None-Match: *` and `If-Match` of a put atomically
- * (probe.ts finds out whether it does).
+ * Object storage on a server that speaks S3 and decides `If-None-Match: *` and `If-Match` of a put atomically (probe.ts
+ * finds out whether it does).
  *
  * Always true: a put is sent again only after an answer that says it was not carried out; one whose answer is lost is
  * an unknown outcome. Get, list and delete change nothing that a repeat would change again, so they are repeated after
@@ -9,7 +9,7 @@
  * Every answer, a refusal too, tells the server's clock, which the world is told of (base/trusted-time).
  *
  * A 403 counts as a wrong configuration, unless its code says that credentials ran out or a clock is off: those pass.
- * (S3 says 403 of an absent key to whoever lacks s3:ListBucket, so that permission is needed.)
+ * (S3 says 403 of an absent key to a caller without s3:ListBucket, so that permission is needed.)
  */
 import {
   DeleteObjectCommand,
@@ -114,7 +114,7 @@ function hearClock(client: S3Client, world: World): void {
       const answer = await next(call);
       const { headers } = answer.response as { readonly headers?: Readonly<Record<string, string>> };
       const storeMs = Date.parse(headers?.["date"] ?? "");
-      // With an age it is what somebody in between has kept.
+      // With an age it is what a cache in between has kept.
       if (!Number.isNaN(storeMs) && headers?.["age"] === undefined) world.time.heard(storeMs, sentMs);
       return answer;
     },
