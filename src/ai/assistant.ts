@@ -5,7 +5,7 @@
  *
  * Always true:
  * - no attempt begins after the deadline and none outlives it or its caller
- * - what the provider says in a failure is neither logged nor given to anybody, as it may quote what it was sent
+ * - what the provider says in a failure is neither logged nor passed on, as it may quote what it was sent
  * - the answer is as small as its bound, and of no other host than the one that policy has judged
  *
  * Must not know: memories, policies, who asks.
@@ -34,7 +34,7 @@ export interface AssistantOptions {
   readonly model: string | undefined;
   /** Where the protocol's paths begin; undefined: the provider's own. */
   readonly baseAddress: string | undefined;
-  /** Hosts that the operator calls his own, beside those that their address shows to be. */
+  /** Hosts that the operator calls self-hosted, beside those that their address shows to be. */
   readonly selfHostedHosts: readonly string[];
   readonly world: World;
   readonly log: Log;

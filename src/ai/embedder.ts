@@ -150,7 +150,7 @@ export class ModelEmbedder implements Embedder {
     } finally {
       cancel();
     }
-    // A copy: what comes later than this is nobody's any more.
+    // A copy: what comes later than this is dropped.
     const { vectors, failure, sentItems, sentBytes } = gathering;
     return { vectors: [...vectors], failure, sentItems, sentBytes };
   }

@@ -1,5 +1,5 @@
 /**
- * What is known of embedding models that no protocol tells: what a provider is asked for when nobody names a model, how
+ * What is known of embedding models that no protocol tells: what a provider is asked for when no model is named, how
  * near to each other a model puts texts that have nothing in common, and what a text must begin with.
  */
 

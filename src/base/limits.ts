@@ -205,7 +205,7 @@ export const limits = {
   shipsAtOnceMax: 32,
   /** Tries to settle one doubtful put before its caller is told to come back. */
   doubtRetriesMax: 3,
-  /** Databases that a thread knows other nodes to follow; those beyond are shipped as if nobody did. */
+  /** Databases that a thread knows other nodes to follow; those beyond are shipped as if they had no follower. */
   followedMax: 10_000,
   /** Another node that follows a database says so again within this. */
   followMs: 30_000,
@@ -261,7 +261,7 @@ export const limits = {
   peerMessageBytesMax: 4 * MiB,
   /** A node that has said nothing for so long while something is expected of it is given up. */
   peerSilenceMs: 3_000,
-  /** A link that nobody has used for so long is closed. */
+  /** A link that was not used for so long is closed. */
   peerIdleMs: 60_000,
   /** Databases that one node follows at another; changes of those beyond are found by looking. */
   peerFollowsMax: 10_000,
@@ -281,12 +281,12 @@ export const limits = {
   /** An object that is younger than this may be of a writer that still runs. */
   quietMs: 60_000,
   /**
-   * How far a branch skips ahead when nobody knows any more which transaction ids were given: one that commits twenty
-   * thousand times a second needs two years for as many.
+   * How far a branch skips ahead when it is unknown which transaction ids were given: one that commits twenty thousand
+   * times a second needs two years for as many.
    */
   txidsSkipped: 2 ** 40,
   /**
-   * How far a manifest's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that
+   * How far a manifest's epoch and a catalog's number skip ahead when it is unknown what the lost one had: a node that
    * has seen that one refuses what is older (engine/local/seen-manifests).
    */
   epochsSkipped: 2 ** 20,

@@ -4,8 +4,8 @@
  * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so
  * that no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has
  * windows within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it
- * is, so whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has
- * none: it goes with the history that held it, like everything else, and only is not looked for.
+ * is, so for each one found it is asked whether a vector that stays has it. A turn or vector that is too short for a
+ * window has none: it goes with the history that held it, like everything else, and only is not looked for.
  */
 import { assert } from "../base/faults/assert.ts";
 import { encodeUtf8 } from "../base/bytes.ts";
@@ -192,7 +192,7 @@ export class ErasedWindows {
         "__service_vector_space AS s",
     );
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
-    // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
+    // All of a large collection would be read while no other call is served. The proof knows the live vectors anyway.
     if (keptBytes > erasureComparedBytesMax) return;
     const encodeWindow = (window: Uint8Array): string =>
       Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");

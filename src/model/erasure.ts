@@ -96,7 +96,7 @@ export function heldMemories(
   return { held: held.map(({ id }) => id) };
 }
 
-/** The erasure is over, whatever came of it: nobody will ask for its answer again. */
+/** The erasure is over, whatever came of it: its answer will not be asked for again. */
 export function deleteErasureNotes(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
   if (tx.connection.hasTable("__service_erasure"))
     tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);

@@ -27,11 +27,13 @@ export interface BatcherOptions<Item> {
   readonly act: (items: Item[]) => void | Promise<void>;
   /** Asked before each act; when it says no, the loop stops until `wake` is called. */
   readonly ready?: (waiting: number) => boolean;
-  /** Runs the loop's next step once the events now waiting have been seen, so that a long queue starves nobody. */
+  /**
+   * Runs the loop's next step once the events now waiting have been seen, so that a long queue starves no other work.
+   */
   readonly soon: (act: () => void) => void;
   /** Told when nothing waits any more and nothing is under way. */
   readonly rested?: () => void;
-  /** Gets what `act` threw together with the items, so that nobody waits for ever. */
+  /** Gets what `act` threw together with the items, so that no caller waits for ever. */
   readonly onBug: (error: unknown, items: readonly Item[]) => void;
 }
 

@@ -1,8 +1,8 @@
 /**
  * A map with a bound: a new entry in a full one takes the place of the entry that was used least recently.
  *
- * Always true: at most `sizeMax` entries; iteration goes from the least recently used to the most. Whoever keeps things
- * here must be able to do without any of them.
+ * Always true: at most `sizeMax` entries; iteration goes from the least recently used to the most. What is kept here
+ * must be dispensable.
  */
 import { assert } from "../faults/assert.ts";
 

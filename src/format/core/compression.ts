@@ -32,8 +32,8 @@ const handedOverBytesMin = 64 * 1024;
 const level = { [constants.ZSTD_c_compressionLevel]: 1 };
 
 /**
- * The runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. A frame of rows is pressed
- * into one of these.
+ * The runtime goes to its pool anew for each piece of output, of 16 KiB by default. A frame of rows is pressed into one
+ * of these.
  */
 const pieceBytes = 128 * 1024;
 

@@ -123,8 +123,8 @@ export function requireVersion(format: FormatVersions, version: unknown): assert
 }
 
 /**
- * Whether the error says that something at rest cannot be used by this build, whoever is to blame: it must not hide
- * what can.
+ * Whether the error says that something at rest cannot be used by this build, whatever the cause: it must not hide what
+ * can.
  */
 export function isUnreadable(error: unknown): error is StoreError {
   return error instanceof NewerFormat || (error instanceof StoreError && error.kind === "corrupt");

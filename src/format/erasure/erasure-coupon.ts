@@ -91,7 +91,7 @@ export interface ErasurePoint {
   readonly branchId: string;
   readonly txid: number;
   /**
-   * The branches that it came from, nearest first: it may be deleted when somebody wants to know which others can have
+   * The branches that it came from, nearest first: it may be deleted when it is to be found out which others can have
    * had the data.
    */
   readonly ancestors?: readonly Ancestor[] | undefined;

@@ -43,7 +43,7 @@ export const sha256Bytes = 32;
 export interface SegmentRef {
   /** `image`: all pages of one state, or a range of them; `delta`: the pages that consecutive groups changed. */
   readonly kind: SegmentKind;
-  /** `<branchId>-<epoch>-<ULID>` of whoever wrote it; the object's name in the pool. */
+  /** `<branchId>-<epoch>-<ULID>` of its writer; the object's name in the pool. */
   readonly id: string;
   /** Transaction id of the first group. */
   readonly firstTxid: number;

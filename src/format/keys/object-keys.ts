@@ -1,5 +1,5 @@
 /**
- * Where things lie in object storage. No tenant's content, topic or key ever stands in an object's name.
+ * Where things lie in object storage. No object's name has a tenant's content, topic or key in it.
  *
  * | key                    | content                                              | owner of the format               |
  * |------------------------|------------------------------------------------------|-----------------------------------|

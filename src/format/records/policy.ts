@@ -14,9 +14,9 @@
  * | nonce      | string         | 32 hex digits of chance: no two puts write the same bytes           |
  * | policy     | object or null | the document as it was given, unknown fields too; null when cleared |
  *
- * Always true: a document that passed here has every known field in its range, so whoever enforces never judges a
- * value. A field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who
- * may set a policy, what the node's own bounds are, how a value is enforced.
+ * Always true: a document that passed here has every known field in its range, so enforcing it never judges a value. A
+ * field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who may set
+ * a policy, what the node's own bounds are, how a value is enforced.
  */
 import { encodeUtf8, utf8Length, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid, StoreError } from "../../base/faults/errors.ts";
@@ -162,7 +162,7 @@ export function unknownFields(document: PolicyDocument): readonly string[] {
   });
 }
 
-/** A name that somebody wrote, made fit for a message. */
+/** A name that a client wrote, made fit for a message. */
 function printable(name: string): string {
   return /^[\w.-]{1,64}$/.test(name) ? name : JSON.stringify(name.slice(0, 64).toWellFormed());
 }

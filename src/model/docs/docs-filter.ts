@@ -4,7 +4,7 @@
  * The meaning is MongoDB's: a condition on a path holds when any value that the path reaches fulfils it, elements of
  * arrays included; `$ne`, `$nin` and `$not` are the negation of the whole condition, so they hold where nothing is
  * reached. `$not` may also stand where `$and` and `$or` may, over a whole filter. Always true: a tree is within every
- * bound of base/limits, so whoever compiles it needs none. Must not know: SQL, tables.
+ * bound of base/limits, so compiling it needs none. Must not know: SQL, tables.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

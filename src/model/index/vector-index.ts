@@ -3,8 +3,8 @@
  *
  * Always true: a hot space equals the committed rows. It is built from them by the first search and changed only by
  * what committed (`Tx.afterCommit`), so a rolled-back command never reaches it, and any of it may be dropped at any
- * time. Whoever replaces the rows behind SQL's back (rewind, restore) must `evictAll()`. One cache belongs to the one
- * connection that writes: a second connection would not hear of the changes.
+ * time. A caller that replaces the rows behind SQL's back (rewind, restore) must `evictAll()`. One cache belongs to the
+ * one connection that writes: a second connection would not hear of the changes.
  * Must not know: SQL, collections, what an owner is.
  */
 import { assert } from "../../base/faults/assert.ts";

@@ -66,7 +66,8 @@ export class VectorPool {
   }
 
   /**
-   * Evicts the least recently used until `bytes` more fit. False, nobody evicted, when they could not fit even alone.
+   * Evicts the least recently used until `bytes` more fit. False, with nothing evicted, when they could not fit even
+   * alone.
    */
   makeRoom(bytes: number): boolean {
     if (bytes > this.bytesMax) return false;

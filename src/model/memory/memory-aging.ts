@@ -73,7 +73,7 @@ function removeOldEvents(
   );
   const young = passed.findIndex(({ created_at: createdAt }) => createdAt > untilMs && createdAt <= latestMs);
   const before = young < 0 ? passed : passed.slice(0, young);
-  // A row of the future stands in nobody's way, and is as old at least as one behind it that is old.
+  // A row of the future hides no other, and is as old at least as one behind it that is old.
   const old = before.slice(0, before.findLastIndex(({ created_at: createdAt }) => createdAt <= untilMs) + 1);
   const events = old.filter(({ type }) => type === "event").slice(0, rowsMax);
   remove(tx, events);

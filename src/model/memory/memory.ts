@@ -28,7 +28,7 @@ export type { MemoryRecord } from "./memory-record.ts";
 
 export const summaryBytesMax = 8 * 1024;
 export const keywordsBytesMax = 8 * 1024;
-/** How long a task lives when nobody says (spec: Limits). */
+/** How long a task lives by default (spec: Limits). */
 const taskTtlSecsDefault = 86_400;
 
 /** A memory as it comes in (spec: MemoryInput). */

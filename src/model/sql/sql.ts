@@ -148,7 +148,7 @@ function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () 
     },
     { wholeDatabase, defines, plain: copiesTooMuch(connection, tokens) },
   );
-  // SQLite counts what a definition or a virtual table's creation does inside; nobody asked for that.
+  // SQLite counts what a definition or a virtual table's creation does inside; that is not wanted.
   if (!writes || !changesRows) return { columns, rowsJson, rowsAffected: 0, lastInsertRowid: run.lastInsertRowid };
   const after = counted(connection);
   run.lastInsertRowid = after.rowid;

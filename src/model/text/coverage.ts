@@ -45,7 +45,7 @@ export function findPostings(view: View, table: string, stored: number, query: s
   const holders = view.connection.prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ?`).pluck();
   return queryTerms(query).map((term) => {
     const rows = holders.all(term.match) as number[];
-    // A pair that nobody holds more often lies across two words of the question than it is a word unknown here.
+    // A pair that no row has more often lies across two words of the question than it is a word unknown here.
     const doubt = term.isPair && rows.length === 0 ? 0.5 : 1;
     return { term, rows, weight: doubt * rarity(stored, rows.length) };
   });

@@ -93,9 +93,7 @@ function isCoupon(given: unknown): given is Readonly<Record<string, unknown>> {
   return isObject(given) && "id" in given && "status" in given;
 }
 
-/**
- * The receipt itself, or the one that a coupon holds. What is neither is not called forged: somebody gave another file.
- */
+/** The receipt itself, or the one that a coupon holds. What is neither is not called forged: another file was given. */
 function receiptIn(given: unknown): unknown {
   if (isCoupon(given)) {
     if (isObject(given["receipt"])) return given["receipt"];
@@ -112,7 +110,7 @@ async function keySetAt(place: string | URL): Promise<unknown> {
   const giveUp = new AbortController();
   const cancel = realWorld().after(keySetFetchMs, () => giveUp.abort(new Error("no answer in time")));
   try {
-    // Whoever could send it elsewhere could choose the keys.
+    // A party that could send it elsewhere could choose the keys.
     const response = await fetch(place, {
       signal: giveUp.signal,
       redirect: "error",

@@ -122,7 +122,7 @@ export class Exchange {
       for await (const message of requests) {
         if (this.#isClosed) return;
         this.#hear(message, codec);
-        // Whoever does not take his answers gets no more calls in.
+        // A caller that does not take its answers gets no more calls in.
         while (this.#outbox.bytes > peerAnswersBytesMax && !this.#isClosed)
           await new Promise<void>((resolve) => (this.#makeRoom = resolve));
       }
@@ -234,7 +234,7 @@ export class Exchange {
   }
 
   /**
-   * Ends what nobody follows any more, and a stream of which nothing was heard for longer than its sender would keep
+   * Ends what is not followed any more, and a stream of which nothing was heard for longer than its sender would keep
    * it.
    */
   #beat(): void {

@@ -302,7 +302,7 @@ export class PeerLink {
       this.#isBeating = false;
       const nowMs = this.#options.world.monotonicMs();
       for (const [uuid, untilMs] of this.#follows) if (untilMs <= nowMs) this.#follows.delete(uuid);
-      // Whoever was held up himself must first hear what has come meanwhile.
+      // After being held up itself, this node must first hear what has come meanwhile.
       if (nowMs - begunMs > 2 * peerPingMs && this.#silentSinceMs !== undefined) this.#silentSinceMs = nowMs;
       if (this.#line) this.#tend(this.#line, nowMs);
       else if (this.#follows.size > 0) this.#reconnect();
@@ -326,7 +326,7 @@ export class PeerLink {
     }
   }
 
-  /** Nothing is under way, so that nobody needs to hear how the stream ends. */
+  /** Nothing is under way, so that no caller needs to hear how the stream ends. */
   #hangUp(line: Line): void {
     this.#line = undefined;
     line.stream.finish();

@@ -52,7 +52,7 @@ export class Outbox<Item extends Parcel> {
     (parcel.payload.length > peerPieceBytes ? this.#large : this.#small).push(parcel);
   }
 
-  /** Takes as much as one message may hold, without those that nobody wants any more. */
+  /** Takes as much as one message may hold, without what is not wanted any more. */
   take(isWanted: (parcel: Item) => boolean): Load<Item> {
     const load: Load<Item> = { pieces: [], parcels: [] };
     let room = peerMessageBytes;

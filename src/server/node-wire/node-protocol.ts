@@ -46,7 +46,7 @@ export function commonCodec(
   return codecs.find(({ protocol }) => offered.includes(protocol));
 }
 
-/** Protocols in words, whoever has sent them. */
+/** Protocols in words, whichever node has sent them. */
 export function toldProtocols(protocols: readonly string[]): string {
   const told = protocols.filter((protocol) => protocol !== "").map((protocol) => protocol.slice(0, toldCharsMax));
   return told.length === 0 ? "nothing" : told.join(" and ");

@@ -81,7 +81,7 @@ export async function openAuthentication(
   };
 }
 
-/** Lets the bearer of the platform key pass, and nobody else. */
+/** Lets the bearer of the platform key pass, and no one else. */
 export function operatorsOnly(credentials: Credentials): (credential: string | undefined) => Promise<void> {
   return async (credential) => {
     const identity = await credentials.identify(credential);

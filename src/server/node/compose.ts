@@ -74,7 +74,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
     unshippedMsMax,
   });
   const { address, adminAddress, readiness } = wires;
-  // Who listens on a free port tells the others which one he got.
+  // A node that listens on a free port tells the others which one it got.
   await cluster?.join(new URL(config.advertise).port === "0" ? address : config.advertise);
   readiness.joined = true;
   jobs.start();

@@ -45,7 +45,7 @@ export async function openBase(config: Config, log: Log, stack: AsyncDisposableS
   stack.defer(() => lock.release());
   const store = new MeasuredStore(await openStore(config.objectStore, world), world);
   await refuseBackup(store);
-  // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
+  // What the other stores promise is code of ours and tested; a server that speaks S3 may be any product.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
   const clock = stack.use(
     new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }),

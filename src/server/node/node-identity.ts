@@ -1,8 +1,8 @@
 /**
  * Who a node is: its identity, which its data directory keeps, and the name that people know it by.
  *
- * Always true: the identity is made once per data directory and never changes; a name may be anybody's, and is told
- * when two go by it.
+ * Always true: the identity is made once per data directory and never changes; a name may be used twice, and is
+ * reported then.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import type { NodeBase } from "./node-base.ts";
 
 const namesakesToldMax = 10;
 
-/** What a node is called that nobody has named. */
+/** What a node without a given name is called. */
 const defaultNodeName = /^node-\d+$/;
 
 /**

@@ -34,11 +34,11 @@ export interface DoorsOptions {
   /** Finds out what `isReady` tells of, where that takes asking others. */
   readonly look?: (() => Promise<void>) | undefined;
   /**
-   * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
-   * Absent, as on a node without authentication or on the operators' own port, everybody may.
+   * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request. Absent,
+   * as on a node without authentication or on the operators' own port, every caller may.
    */
   readonly admitOperator?: Admit | undefined;
-  /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
+  /** Tells who bears a credential, or refuses the bearer before a body is read; absent where authentication is off. */
   readonly identify?: Identify | undefined;
   /** Whether a token that was good is to be asked about again before it expires. */
   readonly isRevoked?: ((identity: TokenIdentity) => boolean) | undefined;
@@ -62,7 +62,7 @@ export interface DoorsOptions {
   readonly operatorPages?: ReadonlyMap<string, Page>;
   /** Serves the other nodes, where there are any. Its service is neither listed nor reflected. */
   readonly nodeDoor?: NodeDoor | undefined;
-  /** Sees every request for an endpoint; absent where nobody asks what was seen. */
+  /** Sees every request for an endpoint; absent where there are no metrics. */
   readonly requestMetrics?: RequestMetrics;
   /** All endpoints unless a test wants fewer. */
   readonly endpoints?: readonly Endpoint[];
@@ -76,7 +76,7 @@ export interface Doors extends RequestHandler {
   drain(): void;
 }
 
-/** What everybody may list and reflect on. */
+/** What every caller may list and reflect on. */
 const listed: readonly DescService[] = [...publicServices, HealthService];
 
 /** Makes all doors. */
@@ -172,7 +172,8 @@ interface Entry {
 /** The handler for those requests only that may come in. */
 function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry): RequestHandler {
   return (request, response) => {
-    // Other nodes call by whatever name they know, and show the cluster's key; whoever has none is told in plain HTTP.
+    // Other nodes call by whatever name they know, and show the cluster's key; a caller without it is refused in plain
+    // HTTP.
     const isNode = nodeDoor?.owns(request) ?? false;
     const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
     if (refusal) {

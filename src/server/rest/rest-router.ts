@@ -169,7 +169,7 @@ function decodeParameter(text: string): string {
  */
 export function parseHostDatabase(host: string | undefined, suffix: string): string | undefined {
   if (host === undefined) return undefined;
-  // An IPv6 address has colons inside its brackets, and is nobody's database.
+  // An IPv6 address has colons inside its brackets, and is no database.
   const name = host.replace(/:\d*$/, "").replace(/\.$/, "");
   const start = name.length - suffix.length - 1;
   if (start < 1 || name[start] !== "." || name.slice(start + 1).toLowerCase() !== suffix.toLowerCase())

@@ -21,7 +21,8 @@ const discardMs = 5_000;
 const discardsPerTick = 4;
 const discardTickMs = 10;
 /**
- * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks.
+ * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size there is no
+ * check.
  */
 const inflatedTimesMax = 256;
 const inflatedFreeBytes = 1024 * 1024;
@@ -180,7 +181,7 @@ function tooDense(): ServiceError {
 }
 
 /**
- * Reads and forgets the rest of refused requests, all of them together no faster than costs nobody anything; cuts a
+ * Reads and forgets the rest of refused requests, all of them together slowly enough to cost no other caller; cuts a
  * connection when its rest is long or takes long.
  */
 export class Discards {

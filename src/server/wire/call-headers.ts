@@ -36,7 +36,7 @@ export function jsonLine(text: string): string {
   return `${text}\n`;
 }
 
-/** Answers, unless that has been done or nobody is there any more. */
+/** Answers, unless that has been done or the client has gone. */
 export function send(
   response: WireResponse,
   status: number,

@@ -232,7 +232,7 @@ function compileMessage(type: DescMessage, dialect: JsonDialect): ReadValue {
   };
 }
 
-/** Raw bytes may say more of themselves than their type, and nobody asks for it. */
+/** Raw bytes may say more of themselves than their type, which is not used. */
 function isTaken(field: DescField): boolean {
   return field.message?.typeName !== "google.protobuf.Any";
 }

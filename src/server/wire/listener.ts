@@ -89,7 +89,7 @@ class PortListener implements Listener {
   readonly #http1: http.Server | https.Server;
   readonly #http2: http2.Http2Server;
   readonly #serveHttp1: (socket: Socket) => void;
-  /** Every open connection, whoever owns it. */
+  /** Every open connection, whichever server owns it. */
   readonly #sockets = new Set<Socket>();
   /** Open connections by the address that they come from. */
   readonly #addresses = new Map<string, number>();
@@ -352,9 +352,7 @@ class PortListener implements Listener {
   }
 }
 
-/**
- * Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending.
- */
+/** Tells a client that waits with its body to send it, once the body is to be read: a refusal spares it the sending. */
 function continueWhenRead(request: WireRequest, response: WireResponse): void {
   const look = (event: string | symbol): void => {
     if (event !== "data" && event !== "readable") return;

@@ -124,7 +124,7 @@ export class Connection {
     const found = this.#statements.get(sql);
     if (found) return found;
     const statement = this.raw.prepare(sql);
-    // A longer one is one client's long list of conditions, and would take the place of what everybody uses.
+    // A longer one is one client's long list of conditions, and would take the place of what all use.
     if (sql.length <= cachedStatementCharsMax) this.#statements.set(sql, statement);
     return statement;
   }

@@ -11,12 +11,12 @@
  * commit. A header is held to only once a commit was read behind it: before that SQLite may write another one. SQLite
  * pads no commit here, because the fsync of commits is ours (sqlite/wal/wal).
  *
- * Any thread may read: committed frames never change until the log is folded in and written over, which only its owner
- * does, and only when nobody needs it any more (engine/shipping/shipper). What the owner appends meanwhile lies behind
- * the commits that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a descriptor more
- * or less is free.
+ * Any thread may read: committed frames never change until the WAL is checkpointed and written over, which only its
+ * owner does, and only when it is not needed any more (engine/shipping/shipper). What the owner appends meanwhile lies
+ * behind the commits that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a
+ * descriptor more or less is free.
  *
- * Must not know: what the pages hold, who ships them, when a checkpoint is due.
+ * Must not know: what the pages hold, who ships them, when a WAL checkpoint is due.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -51,7 +51,7 @@ export interface WalCommit {
   readonly logBytes: number;
 }
 
-/** The log is not the one that was read so far: somebody else wrote, cut or restarted it. */
+/** The log is not the one that was read so far: another writer wrote, cut or restarted it. */
 export class WalChanged extends Error {
   override readonly name = "WalChanged";
 }

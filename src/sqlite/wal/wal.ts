@@ -61,8 +61,8 @@ export class WalFile {
   }
 
   /**
-   * Cuts off what stands behind the log's first `frames` frames, which are all it holds: nobody reads that, whatever
-   * state they look at. Call between transactions.
+   * Cuts off what is behind the log's first `frames` frames, which are all it holds: no reader needs that, whatever
+   * state it looks at. Call between transactions.
    */
   cutBehind(frames: number): void {
     truncateSync(this.#path, frames === 0 ? 0 : headerBytes + frames * frameBytes);
@@ -115,8 +115,9 @@ export class WalFile {
   }
 
   /**
-   * Closes the connection and leaves the log where it is: neither folded into the database file nor deleted. A log that
-   * is found beside a file says that it was not closed in order, so that pages may have slack that nobody has noted.
+   * Closes the connection and leaves the log where it is: neither checkpointed into the database file nor deleted. A
+   * log that is found beside a file says that it was not closed in order, so that pages may have slack that is not
+   * noted.
    */
   closeKeeping(connection: Connection): void {
     this.close();
