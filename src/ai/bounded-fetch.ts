@@ -20,7 +20,7 @@ const sentHeaders = new Set([
   "anthropic-beta",
 ]);
 
-/** A fetch whose answers have at most so many bytes; one with more fails while it is read. */
+/** A fetch whose answers have a bounded number of bytes; one with more fails while it is read. */
 export function boundedFetch(bytesMax: number): typeof fetch {
   return async (input, init) => {
     const headers = [...new Headers(init?.headers)].filter(([name]) => sentHeaders.has(name));

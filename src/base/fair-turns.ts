@@ -95,7 +95,7 @@ export class FairTurns {
       }
       this.#busy = false;
     } catch (error) {
-      // What waits is served all the same.
+      // What waits is still served.
       this.#world.soon(() => this.#serve());
       throw error;
     }

@@ -1,5 +1,5 @@
 /**
- * Where a request stands among the calls that have caused it and those that it causes (W3C Trace Context).
+ * The place of a request among the calls that have caused it and those that it causes (W3C Trace Context).
  *
  * Always true: the ids of a Trace are lower-case hexadecimal and not all zeros, whatever a client sent: one that sent
  * nothing, or something malformed, gets a trace of its own. Must not know: who collects spans.

@@ -1,12 +1,12 @@
 /**
- * What time it is, told apart from what the machine's clock says.
+ * What time it is, as distinct from what the machine's clock says.
  *
  * Two answers. `nowMs` is the best guess, for what is written and shown: a wrong one is right again when the clock is.
  * `sureMs` is a time that has surely come, for what cannot be taken back: only what ended by then is removed for good.
  *
- * Behind them stands the steady time. It goes on with the monotonic clock, which cannot be set, and follows a clock
- * only to what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it
- * is ahead, the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object
+ * Behind them is the steady time. It goes on with the monotonic clock, which cannot be set, and follows a clock only to
+ * what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is
+ * ahead, the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object
  * storage's, as its answers carry it. Where the store is a directory there is one clock only.
  *
  * Why this is safe: the steady time is ahead of the truth only when a clock was, for an hour on end, or two were alike.
@@ -47,7 +47,7 @@ export class TrustedTime {
   readonly #monotonicMs: () => number;
   /** NaN until a time was told. */
   #steady: number;
-  /** Stands for the machine's clock while that is out of the bounds within which it is believed for `nowMs`. */
+  /** Replaces the machine's clock while that is out of the bounds within which it is believed for `nowMs`. */
   #likely: number;
   #least = Number.NaN;
   #most = Number.NaN;

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { incrementBase32, monotonicFactory, type ULIDFactory } from "ulid";
 import { TrustedTime } from "./trusted-time.ts";
 
-/** Every place where a crash is interesting: between two durable steps of one deed. */
+/** Every place where a crash is interesting: between two durable steps of one operation. */
 export const crashPoints = [
   "committed",
   "synced",

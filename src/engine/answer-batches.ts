@@ -21,7 +21,7 @@ export class AnswerBatches {
     this.#send = send;
   }
 
-  /** So many calls have come. */
+  /** `calls` more calls are under way. */
   begin(calls: number): void {
     this.#underWay += calls;
   }

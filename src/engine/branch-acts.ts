@@ -160,9 +160,7 @@ export class BranchActs {
     await this.#options.registry.removeOtherBranches(uuid, new Set(catalog.branches.map(({ id }) => id)));
   }
 
-  /**
-   * Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here.
-   */
+  /** Ends branches whose time is over, and removes history that has left the window, as far as they are open here. */
   async groom(uuid: string): Promise<void> {
     const { registry, compactor, parts } = this.#options;
     await this.#options.expired.remove(uuid);
@@ -249,7 +247,7 @@ export class BranchActs {
   }
 }
 
-/** Runs the act; its refusals tell where the branch stands. */
+/** Runs the act; its refusals tell how far the branch is. */
 async function telling<Value>(database: Database, act: () => Promise<Value>): Promise<Value> {
   try {
     return await act();

@@ -94,7 +94,7 @@ export class EngineParts {
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
-  /** What policies say, as far as calls have told. */
+  /** What policies say, as far as calls have brought it. */
   readonly retentions: Retentions;
   readonly branches: Branches;
   /** What this node has on its disk. */

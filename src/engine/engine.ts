@@ -225,7 +225,7 @@ export class Engine {
     const files = countFiles(databasesDirectory, uuid);
     await registry.closeAndRemove(uuid);
     await catalogs.fresh(uuid);
-    // Without other nodes, a database that was never written will not be written any more.
+    // Without other nodes, an unwritten database stays unwritten.
     await catalogs.update(uuid, ({ seq, deletedAtMs }) =>
       (seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() },
     );

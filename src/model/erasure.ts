@@ -18,7 +18,7 @@ import { removeSession } from "./core/session-row.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { eraseTurns } from "./transcript/transcript.ts";
 
-/** What stands as the superseder of a memory whose real one was erased: no memory ever has this id. */
+/** The superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";
 
 /** What was erased. `found` is false when the memory or topic is unknown: then nothing was changed. */

@@ -54,7 +54,7 @@ class Proof {
     }
   }
 
-  /** Lets many writers put under one condition and answers the version that stands then. */
+  /** Lets many writers put under one condition and answers the version that is there then. */
   async #race(what: string, condition: PutCondition): Promise<ObjectVersion> {
     const bodies = Array.from({ length: writersPerRace }, () => this.#body());
     const results = await Promise.allSettled(bodies.map((body) => this.#store.put(this.#key, body, condition)));

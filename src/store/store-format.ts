@@ -8,7 +8,7 @@
  * | written_by | string  | the build that first wrote here, for people                                    |
  *
  * Always true: a process opens the store for writing only if it reads and writes this layout; a store without the
- * object is of layout 1, as builds before it left none. Must not know: what lies in the store.
+ * object is of layout 1, as earlier builds left none. Must not know: what lies in the store.
  */
 import { encodeUtf8, decodeUtf8 } from "../base/bytes.ts";
 import { StoreError } from "../base/faults/errors.ts";

@@ -81,7 +81,7 @@ export class Batcher<Item> {
     this.#options.soon(() => this.#step());
   }
 
-  /** Takes everything that waits, without acting: for a queue that is being given up. */
+  /** Takes everything that waits, without acting: for a queue that is being closed. */
   drain(): Item[] {
     const waiting = this.#waiting;
     this.#waiting = [];

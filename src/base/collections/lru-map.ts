@@ -12,7 +12,7 @@ export class LruMap<Key, Value> {
   /** A Map keeps the order of insertion: what is used is put in anew. */
   readonly #entries = new Map<Key, Value>();
 
-  /** `onEvict` is told of what had to give way, not of what is deleted or replaced. */
+  /** `onEvict` is called for what was evicted, not for what is deleted or replaced. */
   constructor(sizeMax: number, onEvict?: (key: Key, value: Value) => void) {
     assert(sizeMax > 0, "there is room for one entry");
     this.#sizeMax = sizeMax;

@@ -46,7 +46,7 @@ export interface PlatformIdentity {
   readonly hash: string;
 }
 
-/** A caller without identity: authentication is off, or the caller has not been told apart. */
+/** A caller without identity: authentication is off, or the caller is not identified. */
 export interface Anonymous {
   readonly kind: "anonymous";
 }

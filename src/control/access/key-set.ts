@@ -1,7 +1,7 @@
 /**
  * The public keys that this fleet has ever signed with, so that old receipts can still be checked.
  *
- * Always true: the key in use stands first and is listed even when object storage does not answer; keys are added and
+ * Always true: the key in use comes first and is listed even when object storage does not answer; keys are added and
  * never removed. That a key is listed says who signed, not that tokens signed with it are still taken: only those of
  * the key in use are.
  */

@@ -52,7 +52,7 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
   const key = parseEd25519Key(listed);
   if (!key) return refused("the key that it names cannot be used: it is not an Ed25519 key");
   const signature = Buffer.from(read.sig, "base64url");
-  // The last digit has bits to spare: one signature shall have one spelling.
+  // The last digit has bits to spare: one signature must have one spelling.
   if (signature.toString("base64url") !== read.sig) return refused("its signature is not spelt as it must be");
   if (!verify(null, signedBytes(read.payload), key, signature))
     return refused("its signature is not one of this key over this payload");

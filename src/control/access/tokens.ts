@@ -38,7 +38,7 @@ export class Tokens {
     this.#retired = retired;
   }
 
-  /** Signs a token that is good from now for so many seconds. */
+  /** Signs a token that is good from now for the given seconds. */
   async mint(subject: TokenSubject, scope: ScopeName, lifetimeSecs: number): Promise<string> {
     return (await this.grant(subject, scope, lifetimeSecs)).token;
   }
@@ -65,7 +65,7 @@ export class Tokens {
   }
 
   /**
-   * The key that the token must be signed with: the one in use, unless it names one of before whose time is not over.
+   * The key that the token must be signed with: the one in use, unless it names an earlier one whose time is not over.
    */
   #pickKey(token: string, nowMs: number): Pick<SigningKey, "kid" | "publicKey"> {
     if (this.#retired.length === 0) return this.#key;

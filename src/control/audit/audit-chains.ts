@@ -166,7 +166,7 @@ export class AuditChains {
       await putImmutable(this.#options.store, key, bytes);
     } catch (error) {
       if (!(error instanceof StoreError && error.kind === "corrupt")) throw error;
-      // Other bytes stand under a name that only this node can give: the events are lost, and the chain shows it.
+      // A name that only this node can give has other bytes: the events are lost, and the chain shows it.
       this.#options.log.error("audit events were lost", error, { namespace, events });
       this.#options.onLost(namespace, events);
     }

@@ -37,7 +37,7 @@ export const auditStrangersMax = 5_000;
 const auditGapsMax = 1_000;
 /** An event whose namespace has no readable policy for so long is counted as left out. */
 const auditUnknownMsMax = 60_000;
-/** So many events that wait are stored at once, whatever the interval. */
+/** When this many events wait they are stored at once, whatever the interval. */
 const auditFlushEvents = 500;
 /** So long a reader waits for this node's own events to be stored. */
 const auditReadFlushMs = 1_000;
@@ -45,7 +45,7 @@ const auditReadFlushMs = 1_000;
 const auditDrainMs = 5_000;
 const auditRetryMs = 500;
 
-/** What an audit log is made of, and whom it asks. */
+/** What an audit log is made of, and what it asks. */
 export interface AuditLogOptions {
   readonly store: ObjectStore;
   readonly world: World;
@@ -69,7 +69,7 @@ interface Waiting {
   state: "asking" | "unknown" | "wanted";
 }
 
-/** Stands where events are missing, and counts them until it is stored. */
+/** Takes the place of missing events, and counts them until it is stored. */
 interface Gap extends AuditEntry {
   count: number;
 }
@@ -88,7 +88,7 @@ export class AuditLog {
   readonly #sweeps: AuditSweeps;
   /** In the order of recording. */
   readonly #waiting = new Set<Waiting>();
-  /** Events of `#waiting` that stand for others for which there was no room, by namespace. */
+  /** Events of `#waiting` that represent others for which there was no room, by namespace. */
   readonly #gaps = new Map<string, Gap>();
   #wanted = 0;
   #strangers = 0;
@@ -317,7 +317,7 @@ export class AuditLog {
     }
   }
 
-  /** Wanted events by namespace, up to the first one of which it is not known yet. */
+  /** Wanted events by namespace, up to the first undecided one. */
   #ready(): Map<string, Waiting[]> {
     const ready = new Map<string, Waiting[]>();
     const heldBack = new Set<string>();

@@ -195,7 +195,7 @@ export class AuditStreams {
   }
 
   /**
-   * The events of some objects. One that was removed meanwhile has none; one that cannot be understood is told of and
+   * The events of some objects. One that was removed meanwhile has none; one that cannot be understood is reported and
    * passed over.
    */
   async #objects(

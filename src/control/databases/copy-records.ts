@@ -2,10 +2,10 @@
  * Which nodes may have a copy of a database on their disk, and the orders to purge one.
  *
  * Why: an erasure is complete only when no disk has the data any more, and a node that is down cannot be asked. So
- * every node writes down each copy before its first file stands, and says so when the last one is gone.
+ * every node writes down each copy before its first file exists, and says so when the last one is gone.
  *
  * Always true: no key is written again once it was deleted; a copy that a coupon awaits is taken for gone only when its
- * node has said so, or an operator has said that the node never comes back, which is not the same and is told apart.
+ * node has said so, or an operator has said that the node never comes back, which is not the same and is kept apart.
  * Any node may do any of this at the same time as another. Must not know: files, engines, what an erasure is.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
@@ -98,7 +98,7 @@ export class CopyRecords {
     }
   }
 
-  /** Says of a copy that stands that it does not any more; false when that was said before. */
+  /** Records that an existing copy is gone; false when that was recorded before. */
   async #mark(
     place: CopyPlace,
     mark: Pick<CopyRecord, "purged"> | Pick<CopyRecord, "forgottenAtMs">,
@@ -125,8 +125,8 @@ export class CopyRecords {
   }
 
   /**
-   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives what stands
-   * in the way, in words; undefined when all is gone.
+   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives the obstacle
+   * in words; undefined when all is gone.
    */
   async end(uuid: string): Promise<string | undefined> {
     return this.#clear(uuid, (record) => !isStanding(record));

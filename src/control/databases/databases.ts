@@ -298,7 +298,7 @@ export class Databases {
     return { ...claim, createdAtMs: told(createdAtMs), deletedAtMs: told(deletedAtMs), freedAtMs: told(freedAtMs) };
   }
 
-  /** Whether our put is what now stands: its uuid and times make the bytes ours. */
+  /** Whether our put is what is there now: its uuid and times make the bytes ours. */
   async #put(name: string, claim: NameClaim, condition: PutCondition): Promise<boolean> {
     const outcome = await surePut(this.#store, nameClaimKey(name), encodeNameClaim(claim), condition);
     if (outcome.kind === "landed") this.#remember(name, claim, this.#world.monotonicMs());

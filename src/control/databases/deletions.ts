@@ -12,7 +12,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 
 /**
  * Whether the database was deleted. Its marker stays for as long as a node may have a copy or an erasure is unfinished;
- * one whose name still holds the database, or has no claim at all, is of a deletion that did not come to pass.
+ * one whose name still holds the database, or has no claim at all, belongs to a deletion that did not come to pass.
  */
 export async function wasDeleted(store: ObjectStore, uuid: string): Promise<boolean> {
   const marker = await store.get(purgeKey(uuid));

@@ -97,10 +97,9 @@ export class ErasureCoupons {
   }
 
   /**
-   * Replaces the coupon by what `act` makes of it, and gives it as it stands then. `act` gives undefined to leave it as
-   * it is, and is asked again when another change came between; of a completed coupon it is not asked. With completion
-   * go traces, blockers, reasons and awaited copies, and then the marker. Throws StoreError, also when there is no
-   * coupon.
+   * Replaces the coupon by what `act` makes of it, and gives the new one. `act` gives undefined to leave it as it is,
+   * and is asked again when another change came between; of a completed coupon it is not asked. With completion go
+   * traces, blockers, reasons and awaited copies, and then the marker. Throws StoreError, also when there is no coupon.
    */
   async change(
     uuid: string,
@@ -217,7 +216,7 @@ export class ErasureCoupons {
     }
   }
 
-  /** The coupon that a marker stands for, or undefined when it stands for none any more. */
+  /** The coupon that a marker belongs to, or undefined when there is none any more. */
   async #findCoupon({ key, modifiedAtMs }: ListedObject): Promise<ErasureCoupon | undefined> {
     const named = parseErasureKey(key);
     const coupon = named ? await this.#readable(named.uuid, named.id) : "rotten";

@@ -97,7 +97,7 @@ export class Policies {
   readonly #cache = new LruMap<string, Cached>(policiesCachedMax);
   /** Policies that are being read again, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<PolicyValues | undefined>>();
-  /** What was folded of values that are remembered: most calls find theirs here. */
+  /** The merged values that are remembered: most calls find theirs here. */
   readonly #folded = new WeakMap<PolicyValues, WeakMap<PolicyValues, EffectivePolicy>>();
   #turns = 0;
   /** Whether the last policy that was to be read again could not be. */
@@ -116,7 +116,7 @@ export class Policies {
     return this.#fold(...(await Promise.all([ofNamespace, own])));
   }
 
-  /** The policy of a namespace as it stands in object storage; undefined when none was ever set. */
+  /** The policy of a namespace in object storage; undefined when none was ever set. */
   async getNamespace(namespace: string): Promise<StoredPolicy | undefined> {
     return (await this.#read(namespacePlace(namespace))).stored;
   }
@@ -126,7 +126,7 @@ export class Policies {
     return this.#put(namespacePlace(namespace), document);
   }
 
-  /** A profile's own policy as it stands in object storage, and what is enforced. The profile need not exist. */
+  /** A profile's own policy in object storage, and what is enforced. The profile need not exist. */
   async getProfile(namespace: string, profile: string): Promise<ProfilePolicy> {
     const [ofNamespace, own] = await Promise.all([
       this.#readable(namespacePlace(namespace)),

@@ -8,14 +8,14 @@
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { LostObject, StoreWentBack } from "./lost.ts";
 
-/** Branches and databases that a thread counts as lost or put back; further ones stand in the log alone. */
+/** Branches and databases that a thread counts as lost or put back; further ones are in the log alone. */
 const alarmsMax = 10_000;
 
 /** How many of each there are now. */
 export interface AlarmCounts {
   /** Local files that were set aside (engine/local/quarantine). */
   readonly quarantined: number;
-  /** Branches and databases of which object storage has lost what it must have. */
+  /** Branches and databases for which object storage lacks what it must have. */
   readonly lost: number;
   /** Those that object storage has in an older state than this node has seen. */
   readonly wentBack: number;
@@ -64,7 +64,7 @@ export class Alarms {
     this.#recount();
   }
 
-  /** So many files are set aside. */
+  /** Notes how many files are set aside. */
   setAside(quarantined: number): void {
     if (quarantined === this.#counts.quarantined) return;
     this.#counts = { ...this.#counts, quarantined };

@@ -22,7 +22,7 @@ export function lostManifest(uuid: string, branchId: string): LostObject {
   );
 }
 
-/** What stands in the place of a branch's manifest is not one that was written. */
+/** The object at the key of a branch's manifest is not one that was written. */
 export function brokenManifest(uuid: string, branchId: string, { kind, message }: StoreError): StoreError {
   return new StoreError(
     kind,

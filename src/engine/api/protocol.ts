@@ -295,7 +295,7 @@ export interface EngineOptions {
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
-  /** The log is folded in when it has this many bytes. */
+  /** The log is checkpointed when it has this many bytes. */
   readonly logCheckpointBytes: number;
   /**
    * Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen.

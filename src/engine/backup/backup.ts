@@ -38,7 +38,7 @@ export interface BackupOrder {
   readonly skipDamaged: boolean;
 }
 
-/** How it ended: complete, or with what stands in the way. */
+/** How it ended: complete, or with the reason why not. */
 export interface BackupOutcome {
   readonly isComplete: boolean;
   readonly counts: StoreCopyCounts;
@@ -92,7 +92,7 @@ async function refuseSource(from: ObjectStore): Promise<void> {
     );
 }
 
-/** A manifest and where it stands. */
+/** A manifest and its place. */
 export interface StandingManifest {
   readonly value: BackupManifest;
   readonly version: string;

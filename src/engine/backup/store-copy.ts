@@ -161,7 +161,7 @@ export class StoreCopy {
 
   async #name({ key, from }: Pairing): Promise<void> {
     const name = parseNameClaimKey(key);
-    // A claim is never removed: one that only the other store has is of another fleet, or the source was put back.
+    // A claim is never removed: one that only the other store has belongs to another fleet, or the source was put back.
     if (from === undefined) return this.#parts.to.delete(key);
     if (name === undefined) return void this.counts.foreign++;
     await this.#named(name);
@@ -288,8 +288,7 @@ function isCompleted(bytes: Uint8Array): boolean {
 }
 
 /**
- * Runs the act for everything that comes, so many at once. The first failure is thrown once all that was begun has
- * ended.
+ * Runs the act for all items, a bounded number at once. The first failure is thrown once all that was begun has ended.
  */
 async function atOnce<Item>(
   items: AsyncIterable<Item>,

@@ -74,7 +74,7 @@ export class Branches {
   }
 
   /**
-   * Forks the branch of `parent` as its manifest stands in the store, or as it was at a checkpoint or txid. The caller
+   * Forks the branch of `parent` as its manifest in the store has it, or as it was at a checkpoint or txid. The caller
    * has shipped what the fork is to see.
    */
   async fork(
@@ -169,7 +169,7 @@ export class Branches {
     return announced;
   }
 
-  /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
+  /** Every branch that exists now, `main` first. `openTxid` gives the txid of an open branch. */
   async list(uuid: string, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
     const { catalogs, isCertain } = this.#parts;
     await catalogs.requireNoRemains(uuid);
@@ -231,7 +231,7 @@ export class Branches {
     try {
       await fenceWriter(this.#manifestOptions(uuid, branch.id));
     } catch (error) {
-      // The branch is gone all the same, and with its manifest, which the collector takes, every writer's last chance.
+      // The branch is gone regardless, and with its manifest, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
     }
   }

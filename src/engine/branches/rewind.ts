@@ -164,7 +164,7 @@ function renumbered(path: string, state: DatabaseState): PageGroup {
     return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
   } finally {
     log.close();
-    // The last connection folds the log in.
+    // Closing the last connection checkpoints the log.
     connection.close();
   }
 }

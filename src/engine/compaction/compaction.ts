@@ -93,7 +93,7 @@ export async function uploadImages(
   return { refs, pages };
 }
 
-/** Pages in each object of a base image of so many. */
+/** Pages in each object of a base image of `pages` pages. */
 export function imageStep(pages: number): number {
   return Math.max(imageObjectPages, Math.ceil(pages / imageRefsMax));
 }

@@ -65,7 +65,7 @@ const words = {
 interface Care {
   readonly running: Map<Job, Promise<void>>;
   readonly backOff: { readonly pack: BackOff; readonly rebase: BackOff };
-  /** The state of which a base image is being made. */
+  /** The state that a base image is being made of. */
   baseTxid: number | undefined;
   /** How many keep every job from the branch. */
   keptBy: number;
@@ -130,7 +130,7 @@ export class Compactor {
     for (const manifest of open()) if (owed.has(manifest)) this.consider(manifest);
   }
 
-  /** Lets go of the timelines that neither the window nor a checkpoint needs. */
+  /** Removes the timelines that neither the window nor a checkpoint needs. */
   trim(manifest: ManifestWriter): void {
     if (this.#closing || manifest.fenced || manifest.now.history === undefined) return;
     const care = this.#getCare(manifest);
@@ -265,7 +265,7 @@ export class Compactor {
   }
 
   /**
-   * How to restore the state of which a base image is due; undefined when none is, or an object that it takes is
+   * How to restore the state for a base image that is due; undefined when none is, or an object that it takes is
    * rotten.
    */
   #rebasePlan(manifest: ManifestWriter): Plan | undefined {
@@ -357,8 +357,8 @@ export interface PackingParts {
 }
 
 /**
- * Puts the references of the manifest's timeline together, and names the pack in their place unless they do not stand
- * there any more.
+ * Puts the references of the manifest's timeline together, and names the pack in their place unless they are no longer
+ * there.
  */
 export async function packTimeline(
   { source, world, bytesPut }: PackingParts,

@@ -12,19 +12,18 @@ import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 
-/** So many, with those that the log will become, and writes are refused. */
+/** With this many, those that the log will become included, writes are refused. */
 export const timelineRefsHard = 960;
-/** So many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
+/** This many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
 export const packRefsMin = 16;
 /**
- * So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come
- * together.
+ * This many of any size are concatenated too: sizes may alternate so that no sixteen of one size ever come together.
  */
 const packRefsMax = 64;
 export const packBytesMax = 64 * 1024 * 1024;
 /** Deltas below this never ask for a new base image, however small the database. */
 const rebaseBytesMin = 4 * 1024 * 1024;
-/** Deltas that hold so many times what the database does ask for a new base image however little room they take. */
+/** Deltas that hold this many times what the database does ask for a new base image, however little room they take. */
 const rebaseTimesMax = 4;
 
 /** References of the manifest, from `from` up to and without `to`. */
@@ -35,9 +34,9 @@ export interface PackRange {
 
 /** When a timeline counts as long. */
 export interface TimelineBounds {
-  /** So many deltas, and a timeline is packed across whatever stands in the way. */
+  /** With this many deltas, a timeline is packed across any obstacle. */
   readonly timelineDeltasSoft: number;
-  /** So many references, and any two are packed. */
+  /** With this many references, any two are packed. */
   readonly timelineRefsPressing: number;
 }
 
@@ -73,7 +72,7 @@ export function isLong(
  * come to leaves no room.
  */
 export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
-  // A log may be long because the store does not answer: that alone is no matter of the timeline.
+  // A log may be long because the store does not answer: that alone does not concern the timeline.
   return (
     refs.length >= limits.timelineRefsPressing &&
     refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= timelineRefsHard
@@ -149,7 +148,7 @@ function dueByLength(
   return best;
 }
 
-/** The references with the pack in the place of its inputs; undefined when they no longer stand there as they were. */
+/** The references with the pack in the place of its inputs; undefined when these are no longer there as they were. */
 export function packed(
   refs: readonly SegmentRef[],
   inputs: readonly SegmentRef[],
@@ -165,7 +164,7 @@ export function packed(
 }
 
 /**
- * The state of which a new base image is due, if one is: when the deltas hold as much as the database and have taken as
+ * The state that is due for a new base image, if any: when the deltas hold as much as the database and have taken as
  * much room as its images do, so that images cost no more than the deltas did; when they hold several times as much, so
  * that a restore looks through no more; or when the timeline has many objects that cannot be packed. Deltas take less
  * room than images of as many pages: one segment has the same pages again and again.

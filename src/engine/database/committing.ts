@@ -38,7 +38,9 @@ export class Committing {
     this.#long = new LongWrites(options.world);
   }
 
-  /** Whether a transaction is under way in a process of its own. Then nothing else is written, folded in or closed. */
+  /**
+   * Whether a transaction is under way in a process of its own. Then nothing else is written, checkpointed or closed.
+   */
   get runsElsewhere(): boolean {
     return this.#runsElsewhere;
   }

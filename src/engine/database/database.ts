@@ -158,7 +158,7 @@ export class Database {
     return this.#writer.claimed;
   }
 
-  /** Whether the handle was given up. */
+  /** Whether the handle has failed. */
   get poisoned(): boolean {
     return this.#state.poisoned;
   }
@@ -301,7 +301,7 @@ export class Database {
     return this.#pins > 0 || this.#writes.runsElsewhere || this.#sync.running;
   }
 
-  /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
+  /** Checkpoints the WAL and closes; what object storage does not cover yet stays in the log. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
     this.#transactions.close();
@@ -353,7 +353,7 @@ export class Database {
     }
   }
 
-  /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
+  /** The shipper has published, or there is reason to look: checkpoints the WAL once all of it is shipped. */
   shippingMoved(): void {
     this.mayRest();
     if (this.#state.poisoned) return;

@@ -55,12 +55,12 @@ export class HandleState {
     return this.writer.covers(this.#committedTxid);
   }
 
-  /** Whether the handle was given up. */
+  /** Whether the handle has failed. */
   get poisoned(): boolean {
     return this.#poison !== undefined;
   }
 
-  /** What those are told whose call was under way when the handle was given up. */
+  /** The error of the calls that were under way when the handle failed. */
   get loss(): ServiceError {
     return lossBy(this.#poison?.error);
   }

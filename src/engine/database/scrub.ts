@@ -10,9 +10,9 @@ import { limits } from "../../base/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { WalCheckpointer } from "./wal-checkpointer.ts";
 
-/** An erasure that waits for a reader looks again after this, and then ever more rarely, up to the time above. */
+/** An erasure that waits for a reader looks again after this, and then more and more rarely, up to the time above. */
 const scrubRetryMsMin = 5;
-/** And gives up so long before its caller does, so that the caller hears why. */
+/** It stops this long before its caller does, so that the caller hears why. */
 const scrubAnswerMs = 100;
 
 /** The open database whose files these are. */
@@ -23,7 +23,7 @@ export interface Scrubbed {
   readonly ship: () => void;
   /** Lets writers go on, if they may. */
   readonly wake: () => void;
-  /** Why the file is of no use any more; undefined while it is. */
+  /** Why the file is of no use any more; undefined while it is usable. */
   readonly failure: () => ServiceError | undefined;
 }
 

@@ -150,7 +150,7 @@ export class Transactions {
     }
   }
 
-  /** Lets go of the connection; call before it is closed. */
+  /** Releases the connection; call before it is closed. */
   close(): void {
     this.#options.vectors.evictAll();
     this.#inline?.close();
@@ -244,8 +244,8 @@ export class Transactions {
   }
 
   /**
-   * Where the database stands. A process that was killed may have left the log's index to be made anew, which another
-   * one may be about.
+   * How far the database is. A killed process may have left the log's index to be made anew, which another one may be
+   * doing.
    */
   async #stateNow(): Promise<DatabaseState> {
     for (let look = 1; ; look++) {

@@ -101,8 +101,8 @@ export class WritePermission {
   }
 
   /**
-   * What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper
-   * was not told of.
+   * What waits, when so many writes wait for their turn, this was committed last, and the shipper was not told of so
+   * much of the log.
    */
   backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
     const { shipper, manifest } = this.#options;
@@ -137,7 +137,7 @@ export class WritePermission {
   findMinTxidRefusal(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
     const { manifest, knowsAll } = this.#options;
     const { reservedTo, txid } = manifest.now;
-    // What a writer before us had reserved beyond its manifest may have been given, and can no longer be had.
+    // What a writer before us had reserved beyond its manifest may have been given, and cannot be recovered any more.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
     if (isUnknown || isTxidLost(manifest.now, minTxid)) {
       return new ServiceError(

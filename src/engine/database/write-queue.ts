@@ -39,7 +39,7 @@ interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDep
   readonly claim: () => Promise<void>;
   /** Takes note of the commit of these items. */
   readonly note: (items: readonly WriteItem[]) => void;
-  /** Folds the log in if that is due. */
+  /** Checkpoints the WAL if that is due. */
   readonly checkpointWalIfDue: () => void;
   /** Told when no write waits any more and none is under way. */
   readonly rested: () => void;
@@ -79,7 +79,9 @@ export class WriteQueue {
     return this.#queue.idle;
   }
 
-  /** Whether a transaction is under way in a process of its own. Then nothing else is written, folded in or closed. */
+  /**
+   * Whether a transaction is under way in a process of its own. Then nothing else is written, checkpointed or closed.
+   */
   get runsElsewhere(): boolean {
     return this.#committing.runsElsewhere;
   }
@@ -114,7 +116,7 @@ export class WriteQueue {
     this.#replies.turnAway(this.#queue.drain());
   }
 
-  /** Refuses every write that has not begun: the handle was given up. */
+  /** Refuses every write that has not begun: the handle has failed. */
   refuse(): void {
     this.#replies.refuse(this.#queue.drain());
   }

@@ -78,8 +78,8 @@ export class WriteReplies {
   }
 
   /**
-   * Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have
-   * happened.
+   * Notes a commit. Says no when that failed: then the handle is failed, and its writers are told that the commit is in
+   * doubt.
    */
   #committed(items: readonly WriteItem[]): boolean {
     this.#state.guarded(() => this.#parts.note(items));

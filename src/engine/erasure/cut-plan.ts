@@ -21,7 +21,7 @@ import type { KnownStates } from "./known-states.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
-/** A branch of which object storage covers everything. */
+/** A branch that object storage covers completely. */
 export interface ShippedBranch {
   readonly name: string;
   readonly id: string;

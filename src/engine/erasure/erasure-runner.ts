@@ -116,7 +116,7 @@ export class ErasureRunner {
     throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
   }
 
-  /** All steps, each of which may end the run with what it waits for; `changed` when history is another one by then. */
+  /** All steps, each of which may end the run with what it waits for; `changed` when history has changed by then. */
   async #tryOnce(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged | "changed"> {
     // 1. Which branches there are, without those whose time is over.
     const { catalogs } = this.#options.parts;
@@ -244,7 +244,7 @@ export class ErasureRunner {
     if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
     const local = await this.#scrub(uuid, standing, deadlineMs);
     if (local === undefined) return "a local file that is not shipped yet";
-    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone
+    // After the scrub, which waits for whatever was being shipped: an object from before the cut may have come and gone
     // meanwhile.
     const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
     if (store.locked > 0) return "versions of objects that the store's object lock keeps";
@@ -296,7 +296,7 @@ export class ErasureRunner {
     });
   }
 
-  /** As removeUnused; what had been set aside does not go without a word. */
+  /** As removeUnused; what had been set aside is removed only with a line in the log. */
   #removeUnused(uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
     const { databasesDirectory, quarantine, notice } = this.#options;
     const outcome = removeUnused(databasesDirectory, uuid, open, branchIds);

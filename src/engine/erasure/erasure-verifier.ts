@@ -45,7 +45,7 @@ const checkedStateBytesMax = 64 * 1024 * 1024;
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;
 
-/** Proven, or what stands in the way: a key that still holds something, or objects that wait to be collected. */
+/** Proven, or the obstacle: a key that still holds something, or objects that wait to be collected. */
 export type Proof =
   | { readonly kind: "proven"; readonly evidence: StoreEvidence }
   | { readonly kind: "uncollected" }

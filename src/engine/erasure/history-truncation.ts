@@ -259,9 +259,9 @@ async function publish(
 }
 
 /**
- * The new timeline with what was shipped since the manifest stood as `before`. Undefined when more than that has
- * changed, or when groups that are to go have become part of another object or segment than the one they were taken
- * from: then it is begun again.
+ * The new timeline with what was shipped since the manifest was `before`. Undefined when more than that has changed, or
+ * when groups that are to go have become part of another object or segment than the one they were taken from: then it
+ * is begun again.
  */
 function grown(
   before: Manifest,

@@ -82,7 +82,7 @@ export async function scanStore(store: ObjectStore, secrets: readonly string[]):
   return search;
 }
 
-/** An object of ours, of which a store in a directory writes a byte before it. */
+/** An object of ours. A store in a directory writes a byte before it. */
 const magicBytes = 4;
 const objectStarts = [0, 1];
 const databaseMagic = "SQLite format 3\0";
@@ -104,7 +104,7 @@ class Search implements Residue {
     this.#needles = new Needles(secrets);
   }
 
-  /** Runs the act; what it throws is told of the place. */
+  /** Runs the act; what it throws is reported with the place. */
   async told(where: string, act: () => Promise<void>): Promise<void> {
     try {
       await act();
@@ -242,7 +242,7 @@ function formatAt(bytes: Uint8Array, at: number): "PLSG" | "PLHD" | undefined {
   return magic === "PLSG" || magic === "PLHD" ? magic : undefined;
 }
 
-/** How the pages of a file lie that begins so: a database's, a write-ahead log's, or none. */
+/** The kind of file that begins so, and so how its pages lie: a database, a write-ahead log, or neither. */
 function detectPageOffset(start: Uint8Array): PageOffset {
   const bytes = Buffer.from(start);
   if (bytes.toString("latin1", 0, databaseMagic.length) === databaseMagic) return (at) => at % pageBytes;

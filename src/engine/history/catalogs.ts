@@ -27,7 +27,7 @@ import type { Alarms } from "../api/alarms.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { lostCatalog, wentBack } from "../api/lost.ts";
 
-/** Catalogs of one thread of which it is not known whether a change landed; with so many no other one is changed. */
+/** Catalogs of one thread with a change in doubt; at this many no other one is changed. */
 export const catalogDoubtsMax = 1_000;
 /** Catalogs and claimed manifests that a thread remembers after their databases were closed. */
 const catalogsHeldMax = 10_000;
@@ -50,9 +50,7 @@ export interface CatalogMemory {
   readonly places: Pick<SeenManifests, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
   /** Whether an operator accepts that the database's objects were put back to an older state. */
   readonly acceptsRollback: (uuid: string) => boolean;
-  /**
-   * Told of a catalog that is older than one that was seen, however it was come across, and when it is that no more.
-   */
+  /** Called for a catalog that is older than one that was seen, wherever it was found, and when it no longer is. */
   readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -183,8 +181,8 @@ export class Catalogs {
   }
 
   /**
-   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other manifest is of a
-   * branch whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
+   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other manifest belongs
+   * to a branch whose name is lost. Throws StoreError when the catalog's content is unknown.
    */
   async mend(uuid: string): Promise<void> {
     const { objects } = await this.#store.list(manifestKey(uuid, ""), { limit: 2 });

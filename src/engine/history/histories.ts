@@ -116,7 +116,7 @@ export function withTimeline(history: History, timeline: Timeline): History {
 }
 
 /**
- * Refuses a checkpoint of a timeline of so many references, when what all of them hold might outgrow the history once
+ * Refuses a checkpoint of a timeline of this many references, when what all of them hold might outgrow the history once
  * that timeline is closed.
  */
 export function refuseCheckpoint(history: History, timelineRefs: number): void {

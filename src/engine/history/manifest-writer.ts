@@ -37,7 +37,7 @@ export class Fenced extends ServiceError {
    * Whether it is another node's claim, and not a manifest of our own or one that was there before ours was read anew.
    */
   readonly byOther: boolean;
-  /** Whether no newer manifest stands there: it was lost, or put back to an older one. */
+  /** Whether no newer manifest is there: it was lost, or put back to an older one. */
   readonly isGone: boolean;
 
   constructor(byOther = true, isGone = false) {
@@ -219,7 +219,7 @@ export class ManifestWriter {
       if (this.#fenced) throw this.#fenced;
       const found = await store.get(manifestKey(uuid, branchId));
       const isNewest = found ? this.#isHeld(found.bytes) : !this.exists;
-      // A body in doubt that has come to stand there is our own too.
+      // A body in doubt that has landed is our own too.
       const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
       if (!isNewest && !isOwn) this.#endBy(found?.bytes);
     });
@@ -242,7 +242,7 @@ export class ManifestWriter {
     return id;
   }
 
-  /** The object has been published or given up. */
+  /** The object has been published or abandoned. */
   endUpload(id: string): void {
     this.#uploading.delete(id);
   }
@@ -317,9 +317,9 @@ export class ManifestWriter {
     return this.#hash !== undefined && sameBytes(computeSha256(bytes), this.#hash);
   }
 
-  /** Another manifest stands in the store, or none: nothing is changed from here any more. */
+  /** The store has another manifest, or none: nothing is changed from here any more. */
   #endBy(bytes: Uint8Array | undefined): never {
-    // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
+    // A body that was damaged on its way here is no proof of another writer's manifest; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
     const isClaim =
       standing === undefined ||

@@ -40,7 +40,7 @@ export class Uploads {
     });
   }
 
-  /** Everything has been published or given up. */
+  /** Everything has been published or abandoned. */
   end(): void {
     for (const id of this.#ids) this.manifest.endUpload(id);
   }

@@ -1,7 +1,7 @@
 /**
  * This node's copies of databases, as object storage is to know of them.
  *
- * Always true where there are other nodes: a copy is registered before its first file stands, and its record says that
+ * Always true where there are other nodes: a copy is registered before its first file exists, and its record says that
  * it is purged only after the last one is gone. What a process finds on its disk was registered before that process
  * began (`registerCopies`). A node that is alone registers nothing: no other node would have to ask. Must not know:
  * what is in the files, who has a copy purged.
@@ -59,8 +59,8 @@ export class Copies {
   }
 
   /**
-   * Every file that the node had of the database is gone, so many; there may be new ones already, which are another
-   * copy.
+   * Every file that the node had of the database is gone; the value is their number. There may be new ones already,
+   * which are another copy.
    */
   purged(uuid: string, filesRemoved: number): Promise<void> {
     const { records, owner, databasesDirectory, coordinated } = this.#options;
@@ -109,7 +109,7 @@ export function unregisterCopies(databasesDirectory: string): void {
   rmSync(getMarkerPath(databasesDirectory), { force: true });
 }
 
-/** Stands on a disk of which every copy is registered. */
+/** Marks a disk whose copies are all registered. */
 function getMarkerPath(databasesDirectory: string): string {
   return join(databasesDirectory, "..", "copies-registered");
 }

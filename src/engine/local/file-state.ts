@@ -18,7 +18,7 @@ const statePage = 2;
 export interface FileState {
   /** With what the log adds. */
   readonly state: DatabaseState;
-  /** Whole commits that the log holds; they may have been folded into the file. */
+  /** Whole commits that the log holds; they may have been checkpointed into the file. */
   readonly loggedCommits: number;
   readonly bytes: number;
 }
@@ -32,7 +32,7 @@ export function readFileState(path: string): FileState {
     if (read !== pageBytes) throw new StoreError("corrupt", "the file is too short for a database");
     const { size: bytes } = fstatSync(descriptor);
     const logged = findNewestStatePage(path);
-    // What was folded in may be newer than a log that is written over from its start.
+    // What was checkpointed may be newer than a log that is written over from its start.
     const inFile = decodeStatePage(page);
     const inLog = logged.page && decodeStatePage(logged.page);
     return { state: inLog && inLog.txid > inFile.txid ? inLog : inFile, loggedCommits: logged.commits, bytes };

@@ -22,13 +22,13 @@ import { Connection } from "../../sqlite/connection/connection.ts";
 import { proveLog } from "../../sqlite/wal/wal.ts";
 import { markFile, writeWhole, type Disk } from "../../base/disk.ts";
 
-/** Stands beside a file that was restored and not written since (engine/opening/restored-file). */
+/** Lies beside a file that was restored and not written since (engine/opening/restored-file). */
 export const restoredMark = ".restored";
 /** A whole file that is to take the place of the branch's. */
 const nextMark = ".next";
 /**
- * Stands beside a file whose log must be proven before it is used: an fsync of it has failed. It need not be synced, as
- * what it warns of, pages that the kernel has and the disk has not, goes with it when the power goes.
+ * Lies beside a file whose log must be proven before it is used: an fsync of it has failed. It need not be synced: it
+ * warns of pages that the kernel has and the disk has not, which a loss of power removes together with it.
  */
 const unprovenMark = ".unproven";
 
@@ -63,7 +63,7 @@ export function databaseUuids(databasesDirectory: string): string[] {
   return existsSync(databasesDirectory) ? readdirSync(databasesDirectory) : [];
 }
 
-/** A branch's file in the making, `<branch>.db.<ulid>.tmp`, and what SQLite or a restore may put beside it. */
+/** A branch's unfinished file, `<branch>.db.<ulid>.tmp`, and what SQLite or a restore may put beside it. */
 const unfinished = /\.db\.[0-9A-Z]{26}\.tmp(?:-wal|-shm|-journal|\.restoring)?$/;
 
 /**
@@ -101,7 +101,7 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   await disk.syncDirectory(dirname(directory));
 }
 
-/** What stands beside a branch's file: its log, SQLite's index of that, and marks of ours. */
+/** What lies beside a branch's file: its log, SQLite's index of that, and marks of ours. */
 const besides = ["-wal", "-shm", restoredMark, unprovenMark, ".patching", nextMark];
 
 /**
@@ -128,7 +128,7 @@ export async function replaceFile(temporary: string, path: string, disk: Disk): 
 export function finishReplacement(path: string): void {
   const next = `${path}${nextMark}`;
   if (!existsSync(next)) return;
-  // The old file's log must never stand beside the new file.
+  // The old file's log must never lie beside the new file.
   for (const suffix of ["", "-wal", "-shm", unprovenMark, ".patching"]) rmSync(`${path}${suffix}`, { force: true });
   renameSync(next, path);
 }
@@ -173,7 +173,7 @@ export function branchesWithLogs(
   return found;
 }
 
-/** The names of a branch's file and of what stands beside it. */
+/** The names of a branch's file and of what lies beside it. */
 const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.next)?$/;
 
 /** What a removal of unused copies came to. */
@@ -217,7 +217,7 @@ export function removeUnused(
   return { removed: unused.length + setAside, setAside, unshipped: unshipped.size, directories };
 }
 
-/** Every database of which this disk has anything, set aside or not. */
+/** Every database that this disk has anything of, set aside or not. */
 export function listDatabasesOnDisk(databasesDirectory: string): string[] {
   const uuids = new Set([...databaseUuids(databasesDirectory), ...namesIn(quarantineDirectory(databasesDirectory))]);
   return [...uuids].filter((uuid) => countFiles(databasesDirectory, uuid) > 0);

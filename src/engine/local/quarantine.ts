@@ -27,7 +27,7 @@ export interface SetAside {
   readonly txid: number | undefined;
   /** The id of the writer epoch under which that was written, in hexadecimal digits. */
   readonly tenure: string | undefined;
-  /** Where the branch's manifest stood then; undefined where there is none. */
+  /** How far the branch's manifest was then; undefined where there is none. */
   readonly manifest: Pick<Manifest, "epoch" | "seq" | "txid"> | undefined;
   /** Unix ms. */
   readonly atMs: number;
@@ -43,7 +43,7 @@ export interface Quarantined {
   /** The name that its label and files share. */
   readonly name: string;
   readonly directory: string;
-  /** Undefined for what an older build has set aside without a word, or a label that cannot be read. */
+  /** Undefined for what an older build has set aside without a label, or a label that cannot be read. */
   readonly label: SetAside | undefined;
   /** Whether the move was not finished: the next start does that. */
   readonly isMoving: boolean;
@@ -110,7 +110,7 @@ export class Quarantine {
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),
     };
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    // Before the label stands: whatever fails from there on, the move is finished before anything takes the file's
+    // Before the label is there: whatever fails from here on, the move is finished before anything takes the file's
     // place.
     this.#unfinished.add(`${uuid}/${branchId}`);
     await placeFile(
@@ -143,7 +143,7 @@ export class Quarantine {
     this.#options.changed(this.count);
   }
 
-  /** May be done again: what has moved is left alone, and so is what stands in its place since. */
+  /** May be done again: what has moved is left alone, and so is what has taken its place since. */
   async #finish(folder: string, name: string, { uuid, branchId, files }: SetAside): Promise<void> {
     const { databasesDirectory, disk, world } = this.#options;
     const path = branchPath(databasesDirectory, uuid, branchId);

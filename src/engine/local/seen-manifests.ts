@@ -21,7 +21,7 @@ import type { Manifest } from "../../format/history/manifest.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 
-/** Branches of which a thread remembers the newest manifest that it served from. */
+/** Branches for which a thread remembers the newest manifest that it served from. */
 const seenManifestsMax = 100_000;
 /**
  * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
@@ -31,7 +31,7 @@ export const seenNotedMs = 30_000;
 const seenNotedPerTickMax = 256;
 /** And how many of these a second are synced: commits wait for the same disk. */
 const seenSyncedPerTickMax = 4;
-/** Claims of a branch of which is noted how far they were shipped: twice what a manifest lists. */
+/** Claims of a branch for which it is noted how far they were shipped: twice what a manifest lists. */
 const seenClaimsMax = 32;
 
 /** Which of a branch's manifests one is: manifests follow each other by epoch, within one by number. */
@@ -60,7 +60,7 @@ interface Seen extends ManifestPosition {
   savedAtMs: number;
 }
 
-/** Stands for the catalog among the branches of a database: no branch has such an id. */
+/** The catalog's key among the branches of a database: no branch has such an id. */
 const catalogName = "catalog";
 
 export class SeenManifests {

@@ -20,7 +20,7 @@ import { needsOperator } from "../api/failures.ts";
  */
 const choresMax = 100_000;
 /**
- * A deleted database that waits for copies on nodes that are down is looked at ever more rarely, up to this: as
+ * A deleted database that waits for copies on nodes that are down is looked at more and more rarely, up to this: as
  * rarely as its copies are asked for.
  */
 export const purgeAgainMsMax = 3_600_000;
@@ -33,7 +33,7 @@ export interface ChoresOptions {
   readonly world: World;
   readonly collector: GarbageCollector;
   readonly graceMs: number;
-  /** Ends branches whose time is over, and lets go of history that has left the window. */
+  /** Ends branches whose time is over, and removes history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;
   /** Learns what became of a change of the catalog that was left in doubt. Throws while it cannot. */
   readonly settle: (uuid: string) => Promise<void>;
@@ -50,7 +50,7 @@ type Chore = "settle" | "collect" | "purge";
 /** The first goes first when more than one is due. */
 const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
-/** When a chore is to be done, on world.monotonicMs(): at the first wish, and once more at the last one. */
+/** When a chore is to be done, on world.monotonicMs(): at the first request, and once more at the last one. */
 interface Due {
   readonly nextMs: number;
   readonly lastMs: number;
@@ -177,7 +177,7 @@ export class Chores {
     }
   }
 
-  /** Ever more rarely: a node that is down may never come back. Said once, and again when the reason is another one. */
+  /** More and more rarely: a node that is down may never come back. Logged once, and again when the reason changes. */
   #purgeLater(uuid: string, why: string): void {
     const { graceMs, notice } = this.#options;
     const before = this.#pauses.get(uuid);

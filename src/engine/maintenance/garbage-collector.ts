@@ -9,8 +9,8 @@
  *
  * Always true: only what was read makes an object garbage, never a failed read. A branch of the catalog whose manifest
  * or history is missing or cannot be decoded ends the round with that error before anything is condemned or deleted:
- * its objects are all there is to rebuild it from. A manifest that no branch of the catalog names is a fork in the
- * making, or what is left of a deleted branch. It is condemned, and that is safe however old the catalog and however
+ * its objects are all there is to rebuild it from. A manifest that no branch of the catalog names is an unfinished
+ * fork, or what is left of a deleted branch. It is condemned, and that is safe however old the catalog and however
  * incomplete the listing: a branch that was announced since has changed the catalog, so that the compare-and-set fails;
  * one that is announced later meets the condemned key and begins again under another id. A listing only proposes: a key
  * that it omits is condemned later, one that is gone already is deleted again.
@@ -37,7 +37,7 @@ import { lostManifest, wentBack } from "../api/lost.ts";
  * default. It is looked for half way and at the end, and the erasures of the database are complete then.
  */
 export const lateGraces = 6;
-/** Deleted databases of which a thread remembers since when it has found nothing. */
+/** Deleted databases for which a thread remembers since when it has found nothing. */
 const purgesRememberedMax = 100_000;
 
 export interface GarbageCollectorParts {
@@ -72,7 +72,7 @@ interface Marks {
 export interface Survey extends Marks {
   readonly catalog: Catalog;
   readonly listed: readonly string[];
-  /** Ids of branches whose next manifest will let go of something that nothing refers to. */
+  /** Ids of branches whose next manifest will drop what nothing refers to. */
   readonly branchesToRewrite: ReadonlySet<string>;
 }
 
@@ -122,8 +122,8 @@ export class GarbageCollector {
 
   /**
    * Deletes every object of a database that was deleted long enough ago, its catalog last. A put that its writer has
-   * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then,
-   * and for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms
+   * abandoned may land after that: it is looked for twice more, and what came is deleted. The marker stays until then,
+   * and for as long as a node may have a copy, as it tells that node of the deletion. Gives when to look again, in ms
    * from now, or what that waits for, in words; undefined when all of it is over.
    */
   async purge(uuid: string): Promise<number | string | undefined> {

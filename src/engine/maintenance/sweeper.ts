@@ -47,7 +47,7 @@ interface Sweep {
   readonly begunAtMs: number;
   /** Where the next one goes on. */
   position: WriteOutput<"sweep">["position"];
-  /** The state of which it was through, and the retention by which it was. */
+  /** The state that it has swept completely, and the retention that it used. */
   sweptTxid?: number | undefined;
   sweptBy?: string | undefined;
 }
@@ -146,7 +146,7 @@ export class Sweeper {
     // The branch's last writer has noted what there is, but not what a newer policy removes.
     const { eventMaxAgeMs, supersededMaxAgeMs } = retentions.of(uuid) ?? {};
     if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;
-    // Every state that the branch has let go of by now has left the window by then, or a checkpoint keeps it.
+    // Every state that the branch has dropped by now has left the window by then, or a checkpoint keeps it.
     const { history } = manifest.now;
     if (database.claimed && history !== undefined && history.id !== historyId)
       due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });

@@ -174,7 +174,7 @@ export class BranchOpening {
       if (used) await this.#setAside(manifest, state, used.why);
       return undefined;
     } catch (error) {
-      // Where the log was let go of, the connection is closed already.
+      // Where the log was released, the connection is closed already.
       if (connection?.raw.open) closeKeepingLog(this.#parts, connection);
       if (!isBroken(error)) throw error;
       await this.#setAside(manifest, undefined, "it was not a database that could be read");
@@ -183,7 +183,7 @@ export class BranchOpening {
   }
 
   /**
-   * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is of no use.
+   * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is unusable.
    */
   async #useAsItStands(
     connection: Connection,
@@ -194,7 +194,7 @@ export class BranchOpening {
     const { now } = manifest;
     const { uuid, branchId } = this.#target;
     const { places, nodeId, acceptsRollback } = this.#parts;
-    // What was shipped to a history that is given up is not in object storage.
+    // What was shipped to an abandoned history is not in object storage.
     const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
       isOlder ? undefined : places.shippedTo(uuid, branchId, writerEpoch);
     switch (computeStanding(now, state, nodeId, shippedTo)) {

@@ -25,7 +25,7 @@ export interface RestoringParts {
 }
 
 /**
- * Stands beside a file that was restored and not written since: its node may have acknowledged more than it has, under
+ * Lies beside a file that was restored and not written since: its node may have acknowledged more than it has, under
  * transaction ids that must not be given again.
  */
 function restoredMarker(path: string): string {

@@ -187,7 +187,7 @@ export class DatabaseOpener {
     };
   }
 
-  /** Proves the log of a handle that was given up after a fault of the disk (sqlite/wal/wal). */
+  /** Proves the log of a handle that failed after a fault of the disk (sqlite/wal/wal). */
   prove(database: Database): Promise<void> {
     return proveBranch(database.path, this.#parts.disk);
   }
@@ -215,8 +215,7 @@ export class DatabaseOpener {
   }
 
   /**
-   * A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely
-   * fenced.
+   * A handle failed: what was held of its branch is not certain any more, nor is its log unless it was merely fenced.
    */
   forget(database: Database, error: unknown, notice: DatabaseEvents["notice"]): void {
     try {

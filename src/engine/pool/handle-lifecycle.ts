@@ -108,8 +108,8 @@ export class HandleLifecycle {
   }
 
   /**
-   * Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives
-   * what was in the way.
+   * Opens the branch anew in the place of the closed handle; at the old state when the new one is not available. Gives
+   * the obstacle.
    */
   async reopen(key: string, target: Target, old: Database): Promise<StoreError | undefined> {
     // Its place among the open ones stays its own.
@@ -132,7 +132,7 @@ export class HandleLifecycle {
     try {
       database.close();
     } catch (error) {
-      // The handle is gone all the same, and the next opening of the file finds what it holds.
+      // The handle is gone even so, and the next opening of the file finds what it holds.
       this.#options.events.notice(
         "warn",
         `a file did not close in order (${getErrorCode(error)})`,
@@ -206,7 +206,7 @@ export class HandleLifecycle {
     void this.#slots.occupy(key, () => this.closeFailed(database, target));
   }
 
-  /** Closes a handle that was given up, and resolves when its log is proven: only then is it opened again. */
+  /** Closes a failed handle, and resolves when its log is proven: only then is it opened again. */
   async closeFailed(database: Database, target: Target): Promise<void> {
     const { world, events, opener } = this.#options;
     opener.noteSeen(database);

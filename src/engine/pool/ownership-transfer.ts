@@ -58,8 +58,8 @@ export class OwnershipTransfer {
 
   /**
    * Ends the node's holding of the database: no write begins any more; resolves when another node finds everything in
-   * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without
-   * what lies here, and its claim keeps it from being shipped, so that the lease had better stay.
+   * object storage. Refused with `unavailable` when that takes too long: then the next holder goes on without what lies
+   * here, and its claim keeps it from being shipped, so that the lease had better stay.
    */
   releaseDatabase(uuid: string): Promise<void> {
     this.releaseLease(uuid);

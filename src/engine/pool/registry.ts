@@ -126,7 +126,7 @@ export class Registry {
       this.#handles.closeHandle(database);
       hindrance = await this.#handles.reopen(key, target, database);
     });
-    // Only now: those who waited have a handle all the same.
+    // Only now: those who waited have a handle by then.
     if (hindrance !== undefined) throw hindrance;
   }
 
@@ -261,7 +261,7 @@ export class Registry {
   /** Begins `act` at an instant at which no branch of the database opens or closes, with those that are open. */
   async between<Value>(uuid: string, act: (open: readonly Database[]) => Promise<Value>): Promise<Value> {
     for (let busy = this.#slots.findBusy(uuid); busy; busy = this.#slots.findBusy(uuid)) {
-      // Whether it opens or fails is of no interest here: it is looked again.
+      // Whether it opens or fails does not matter here: it is looked up again.
       await busy.catch(() => {});
     }
     return act(this.#slots.listOpen(uuid));
@@ -345,7 +345,7 @@ export class Registry {
     await opener.removeCopy(uuid);
   }
 
-  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
+  /** Opens the database's branches whose logs hold something: their files may be its only copy. */
   async #openLogs(uuid: string): Promise<void> {
     const { opener, world } = this.#options;
     for (const branch of await opener.namesWithLogs(uuid))

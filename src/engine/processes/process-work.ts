@@ -83,7 +83,7 @@ export class ProcessWork {
       const value = unwrapAnswer({ ...answer, txid: seenTxid });
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
     } catch (error) {
-      // Refused while it waited for a thread: the database was reached all the same.
+      // Refused while it waited for a thread: the database was reached even so.
       const isBare = error instanceof ServiceError && error.detail.txid === undefined;
       throw isBare ? new ServiceError(error.code, error.message, { ...error.detail, txid: seenTxid }) : error;
     } finally {

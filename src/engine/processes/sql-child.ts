@@ -103,7 +103,7 @@ async function serve(): Promise<void> {
   send({ kind: "ready" });
   for (let message = channel.receive(); message !== undefined; message = channel.receive()) {
     send(answerTo(message as ToSqlProcess));
-    // What statements have left is let go of in the turns of the loop.
+    // What statements have left is released in the turns of the loop.
     await new Promise<void>((resolve) => world.soon(resolve));
   }
   presence.release();

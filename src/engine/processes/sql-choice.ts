@@ -1,7 +1,7 @@
 /**
  * Whose batch is next, and whose makes room. `next` alone decides the first.
  *
- * Owns what tenants have used of the processes of late.
+ * Owns what tenants have recently used of the processes.
  *
  * Always true:
  * - the next batch is that of the tenant who has used them least
@@ -15,7 +15,7 @@ import type { World } from "../../base/world.ts";
 import type { Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import { Usage } from "./usage.ts";
 
-/** A tenant who has used more than this of late leaves the last place for writes to others. */
+/** A tenant who has recently used more than this leaves the last place for writes to others. */
 export const sqlUsageMuchMs = 1_000;
 
 /** Chooses between batches by what their tenants have used. */
@@ -90,7 +90,7 @@ export class SqlChoice {
     return theirs.find(({ job }) => !busy.has(job.owner.uuid)) ?? theirs[0];
   }
 
-  /** What the tenant has used of late, what runs now included. */
+  /** What the tenant has used recently, what runs now included. */
   #usedBy(tenant: string, running: readonly Running[]): number {
     const nowMs = this.#world.monotonicMs();
     return running.reduce(

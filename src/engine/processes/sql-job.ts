@@ -10,7 +10,7 @@ export interface SqlPlaces {
   readonly writes: number;
 }
 
-/** Whose batch it is, and of which database. */
+/** The tenant and the database that the batch belongs to. */
 export interface JobOwner {
   readonly uuid: string;
   readonly tenant: string;

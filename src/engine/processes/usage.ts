@@ -1,5 +1,5 @@
 /**
- * What tenants have used of something of late: milliseconds that fade, so that use of long ago counts against no
+ * What tenants have recently used of something: milliseconds that fade, so that use of long ago counts against no
  * tenant.
  */
 import { LruMap } from "../../base/collections/lru-map.ts";

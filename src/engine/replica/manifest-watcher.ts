@@ -333,7 +333,7 @@ export class ManifestWatcher {
     const database = registry.peek(target);
     if (!database || !newest || branch.refreshing || database.opened.branchId !== newest.branchId) return;
     const { now } = database.opened.manifest;
-    // A manifest that was only packed, or has reserved more, is of the same state.
+    // A manifest that was only packed, or has reserved more, has the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
     const isStillWanted = (): boolean => leaseState.getLeaseEpoch(target.uuid) === undefined;
@@ -346,7 +346,7 @@ export class ManifestWatcher {
       .finally(() => (branch.refreshing = undefined));
   }
 
-  /** The newer state could not be had: it is tried again later and later, and told once. */
+  /** The newer state is not available: it is tried again later and later, and reported once. */
   #hindered(branch: FollowedBranch, error: unknown): void {
     branch.hindered++;
     branch.retryAtMs = this.#options.world.monotonicMs() + pauseAfter(branch.hindered, followLookMsMin);
@@ -369,7 +369,7 @@ export class ManifestWatcher {
   }
 }
 
-/** The rest after so many failures in a row. */
+/** The pause after this many failures in a row. */
 function pauseAfter(failures: number, restMs: number): number {
   return Math.min(limits.followLookMsMax, restMs * 2 ** Math.min(failures, 10));
 }

@@ -22,7 +22,7 @@ export type Severity = (typeof severities)[number];
 interface Kind {
   readonly severity: Severity;
   readonly means: string;
-  /** `{store}`, `{uuid}` and `{data}` stand for where that was found. */
+  /** `{store}`, `{uuid}` and `{data}` are replaced by the place of the finding. */
   readonly todo: string;
 }
 

@@ -37,7 +37,7 @@ interface Base {
   readonly hash: Uint8Array;
 }
 
-/** The newest manifest that can be had, or why none can. */
+/** The newest manifest that can be recovered, or why none can. */
 export async function proposeManifest(
   parts: ManifestRepairParts,
   branch: BranchInventory,
@@ -120,7 +120,7 @@ function substituteFor(ref: SegmentRef, own: readonly PoolEntry[]): readonly Seg
   return chain.at(-1)?.lastTxid === ref.lastTxid ? chain : undefined;
 }
 
-/** The newest state of which everything is there. */
+/** The newest state that is complete. */
 function newestTxid(
   manifest: Manifest,
   history: History | undefined,
@@ -154,7 +154,7 @@ function reachBelow(
   return ends.length === 0 ? [] : [Math.max(...ends)];
 }
 
-/** The branch as it stood at the id. */
+/** The branch as it was at the id. */
 async function cutTo(
   { place: { source } }: ManifestRepairParts,
   { manifest, history }: Base,
@@ -211,7 +211,7 @@ function extension(manifest: Manifest, more: readonly SegmentRef[], own: readonl
       ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, last.lastTxid) }
       : writerEpoch,
   );
-  // What the tail held may stand in an object by now.
+  // What the tail held may be in an object by now.
   const tail = manifest.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
   return {
     refs: [...manifest.refs, ...more],

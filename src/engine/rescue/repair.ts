@@ -147,7 +147,7 @@ async function repairManifests(
   return actions;
 }
 
-/** Branches that ought to have a manifest: those that the catalog lists, else all of which there is anything. */
+/** Branches that ought to have a manifest: those that the catalog lists, else all that have left anything. */
 function branchesIn({ branches, catalog: found }: DatabaseInventory, catalog: Catalog | undefined): BranchInventory[] {
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const known = branches

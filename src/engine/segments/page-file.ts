@@ -141,7 +141,7 @@ export class PageFile {
     }
   }
 
-  /** Writes whole pages, the first of which has this number. */
+  /** Writes whole pages; the first one has this number. */
   #writeAt(bytes: Uint8Array, page: number): void {
     writeWhole(this.#source.disk, this.#descriptor, this.#path, bytes, (page - 1) * pageBytes);
   }

@@ -126,7 +126,7 @@ function requireDatabase(descriptor: number): void {
 }
 
 /**
- * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it stands beside it as
+ * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it lies beside it as
  * `<path>.restoring`; after a failure neither is there. Throws StoreError.
  */
 export async function materialise(

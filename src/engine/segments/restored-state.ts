@@ -130,7 +130,7 @@ export async function holdersIn(
   });
 }
 
-/** The windows that stand in the file, and which searches they belong to. */
+/** The windows that the file contains, and which searches they belong to. */
 async function findWindowsInFile(
   world: World,
   path: string,

@@ -168,8 +168,8 @@ async function buildSegment(
 }
 
 /**
- * Room for so many bytes that begins with the given ones: where they are if there is room behind them, or else with as
- * much again.
+ * Room for this many bytes that begins with the given ones: where they are if there is room behind them, or else with
+ * as much again.
  */
 function roomAfter({ buffer, byteOffset, length }: Uint8Array, bytes: number): Uint8Array {
   if (length > 0 && byteOffset + bytes <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, bytes);

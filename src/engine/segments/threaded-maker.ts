@@ -43,7 +43,7 @@ export type Order =
 /** What comes of it. */
 export type Made = MadeSegment | MadeImage | DatabaseState | number | undefined;
 
-/** Of the objects that a restore asks for: the next one, the end of them, or that there is none to be had. */
+/** Of the objects that a restore asks for: the next one, their end, or that there is none. */
 export type ObjectMessage =
   { readonly kind: "object"; readonly object: FetchedObject } | { readonly kind: "end" } | { readonly kind: "none" };
 

@@ -8,7 +8,7 @@
 import type { World } from "../../base/world.ts";
 
 /**
- * Commits that follow each other within this share the time of the first, or within longer when there are so many
+ * Commits that follow each other within this share the time of the first, or within longer when there are that many
  * such stretches: a hundredth of an outage.
  */
 export const commitStretchMs = 50;

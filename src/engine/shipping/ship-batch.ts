@@ -30,7 +30,7 @@ export function holds(segment: TailSegment, other: TailSegment): boolean {
   return segment.firstTxid <= other.firstTxid;
 }
 
-/** Whether the tail is the one of before, segment by segment. */
+/** Whether the tail is the earlier one, segment by segment. */
 export function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]): boolean {
   return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
 }

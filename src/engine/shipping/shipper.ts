@@ -30,8 +30,8 @@ import { Uploads } from "../history/uploads.ts";
 import { covering, fitsTail, holds, sameTail, type ShipBatch } from "./ship-batch.ts";
 
 /**
- * So many, and nothing is shipped until the timeline is shorter; what is left is for a rewind, an erasure and a log
- * that was lost.
+ * With this many, nothing is shipped until the timeline is shorter; the rest is for a rewind, an erasure and a log that
+ * was lost.
  */
 export const timelineRefsShipped = 1016;
 /** And as soon as the log has grown by this: about 1 MiB of segments, as pages of rows compress. */
@@ -60,7 +60,7 @@ export interface ShipperOptions {
   readonly source: PageSource;
   readonly branchId: string;
   readonly databasePath: string;
-  /** Stands behind the last group that the manifest covers. */
+  /** Begins behind the last group that the manifest covers. */
   readonly log: WalReader;
   /** The page that holds the state row. */
   readonly statePage: number;
@@ -73,7 +73,7 @@ export interface ShipperOptions {
     stalled(): void;
     /** Nothing is being shipped now. */
     rested(): void;
-    /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
+    /** The branch was lost to another writer, or the log is not what was written: the handle must be failed. */
     failed(error: unknown): void;
     notice(message: string): void;
   };
@@ -210,7 +210,7 @@ export class Shipper {
     if (!this.#running) this.#options.events.rested();
   }
 
-  /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
+  /** A store that does not answer is asked again, more and more rarely; everything else fails the handle. */
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
     if (this.#failures++ === 0)

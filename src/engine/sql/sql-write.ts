@@ -124,7 +124,7 @@ export class InlineSql implements SqlWriter {
     }
   }
 
-  /** Lets go of the connection; call before it is closed. */
+  /** Releases the connection; call before it is closed. */
   close(): void {
     this.#guard?.detach();
   }

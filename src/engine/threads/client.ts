@@ -186,7 +186,7 @@ export class EngineClient extends EnginePort {
     });
   }
 
-  /** Says who is told of what engines find out: of fenced branches and shipped ones. At most one. */
+  /** Sets the listener for what engines find out: fenced branches and shipped ones. At most one. */
   tell(told: (message: Told) => void): void {
     this.#told = told;
   }
@@ -195,7 +195,7 @@ export class EngineClient extends EnginePort {
   async close(): Promise<EngineCounters[]> {
     this.#closing = true;
     this.#lanes.startNone();
-    // Readers first: what they hold open is let go of, and the engines can close it. What writes is answered before.
+    // Readers first: what they hold open is released, and the engines can close it. What writes is answered before.
     await this.#sql?.closeReads();
     const counters = await this.#lanes.close();
     await this.#sql?.close();

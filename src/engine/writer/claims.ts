@@ -29,14 +29,14 @@ import { recordWriterEpoch, shipDifference, claimWriterEpoch, type WriterEpochPa
 
 const manifestsHeldMax = 10_000;
 /**
- * Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands
- * for all.
+ * Branches whose handle failed, with how far they were answered: of those beyond, the highest such point serves for
+ * all.
  */
 const answeredRememberedMax = 10_000;
 /** Branches that a thread remembers to have lost to another node. */
 const lostRememberedMax = 10_000;
 
-/** What claims are made with, and whom they are told to. */
+/** What claims are made with, and what they are reported to. */
 export interface ClaimsParts {
   readonly engine: Pick<EngineOptions, "nodeId" | "coordinated" | "shipping">;
   readonly leaseState: LeaseState;
@@ -46,9 +46,9 @@ export interface ClaimsParts {
   readonly places: SeenManifests;
   readonly alarms: Alarms;
   readonly source: (uuid: string) => PageSource;
-  /** A manifest of the database, of so many bytes, has landed. */
+  /** A manifest of the database, of this many bytes, has landed. */
   readonly manifestLanded: (uuid: string, bytes: number) => void;
-  /** Another node's claim of a branch was met where this node's was to stand. */
+  /** Another node's claim of a branch was met in the place of this node's. */
   readonly fenced: (uuid: string) => void;
   /** The branch was claimed, or groups of it were published: its timeline may want work. */
   readonly moved: (manifest: ManifestWriter) => void;
@@ -64,14 +64,11 @@ export class Claims {
   /** Claimed manifests of branches, by file. */
   readonly #held = new LruMap<string, ManifestWriter>(manifestsHeldMax);
   /**
-   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
-   * claims fence each other; and two nodes that must each lose so many others in between do not duel.
+   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing,
+   * as claims fence each other. Two nodes that must each lose that many others in between do not duel.
    */
   readonly #lost = new LruMap<string, true>(lostRememberedMax);
-  /**
-   * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
-   * less.
-   */
+  /** How far each branch was answered from a failed handle, until its next claim: its file may come back with less. */
   readonly #answered = new LruMap<string, number>(answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
@@ -99,9 +96,7 @@ export class Claims {
     };
   }
 
-  /**
-   * A handle on the branch was given up, from which it was answered up to the id: its manifest is not certain any more.
-   */
+  /** A handle on the branch failed, from which it was answered up to the id: its manifest is not certain any more. */
   lose({ uuid, branchId, manifest }: Opened, error: unknown, answeredTxid: number): void {
     const key = buildKey(uuid, branchId);
     this.#held.delete(key);
@@ -127,7 +122,7 @@ export class Claims {
   /**
    * Releases the transaction ids that were reserved and never used: the next claim of a branch, on whatever disk, then
    * shows that nothing is missing. For when nothing is written any more, and only where object storage covers all that
-   * was: `isCovered` says of which manifests. What is not released by `untilMs` stays reserved and costs a gap.
+   * was: `isCovered` says for which manifests. What is not released by `untilMs` stays reserved and costs a gap.
    */
   async releaseAllIds(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
     // With shipping off nothing is covered, whatever a handle says.
@@ -155,7 +150,7 @@ export class Claims {
     await shipDifference(this.#writerEpochParts(opened.uuid), opened);
   }
 
-  /** What there is of `main` is in its manifest, which stands: it is served on. */
+  /** What there is of `main` is in its manifest, which holds: it is served on. */
   catalogLost(uuid: string, error: LostObject, notice: DatabaseEvents["notice"]): void {
     notice(error.message);
     this.#parts.alarms.note(uuid, "catalog", error);
@@ -219,8 +214,8 @@ export class Claims {
   }
 
   /**
-   * Claims the branch at the manifest it was opened at. Throws Fenced when that manifest does not stand any more: the
-   * branch is opened anew then.
+   * Claims the branch at the manifest it was opened at. Throws Fenced when that manifest has been replaced: then the
+   * branch is opened anew.
    */
   async #claimWriterEpoch(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine, world } = this.#parts;
@@ -230,7 +225,7 @@ export class Claims {
     } catch (error) {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
-      // stood.
+      // stopped.
       const mayStop = (): boolean => leaseState.isLive && leaseState.getLeaseEpoch(uuid) === leaseEpoch;
       const landed = (bytes: number): void => this.#parts.manifestLanded(uuid, bytes);
       await fenceWriter(

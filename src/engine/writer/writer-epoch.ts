@@ -1,5 +1,5 @@
 /**
- * How this node becomes the writer of an open branch, and how what its log lost reaches object storage all the same.
+ * How this node becomes the writer of an open branch, and how what its log lost reaches object storage even so.
  *
  * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the manifest makes the
  * claim, then the catalog says that the branch exists (engine/history/catalogs says in which order a database begins).
@@ -69,8 +69,8 @@ export async function recordWriterEpoch(
 }
 
 /**
- * The image of a file that no manifest covers yet. Its log was folded in when it was opened, and nothing commits before
- * the claim.
+ * The image of a file that no manifest covers yet. Its log was checkpointed when it was opened, and nothing commits
+ * before the claim.
  */
 async function firstState(parts: WriterEpochParts, opened: Opened): Promise<ManifestChange> {
   const { connection, state, branchId } = opened;

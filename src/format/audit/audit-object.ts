@@ -12,7 +12,7 @@ import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { decodeAuditEvent, encodeAuditEvent, type AuditEvent } from "./audit-event.ts";
 
-/** What stands in the place of a hash in the first event of a node in a stream. */
+/** What takes the place of a hash in the first event of a node in a stream. */
 export const firstLink = "0".repeat(64);
 
 /** What the next event of the same node in the same stream has as `prev`. */
@@ -43,7 +43,7 @@ export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
 /** A place where an event was removed, changed or put in. */
 export interface BrokenLink {
   readonly node: string;
-  /** The id of the event whose `prev` is not the hash of what stands before it. */
+  /** The id of the event whose `prev` is not the hash of the one before it. */
   readonly id: string;
 }
 

@@ -48,7 +48,7 @@ function unpacking(rawBytes: number): ZstdOptions {
 /** No less is taken. */
 const outputBytesMin = 64;
 
-/** The most that so many bytes are pressed into (ZSTD_COMPRESSBOUND, simplified upwards). */
+/** The most that this many bytes are pressed into (ZSTD_COMPRESSBOUND, simplified upwards). */
 export function pressedBytesMax(rawBytes: number): number {
   return rawBytes + (rawBytes >>> 8) + 128;
 }

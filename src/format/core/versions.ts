@@ -61,7 +61,7 @@ export const formats = {
   },
   publicKey: { what: "a public key", where: "keys/public/<kid>", told: json, writes: [1], reads: [1] },
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
-  // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store stands for
+  // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for
   // them.
   store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
   dataDirectory: {

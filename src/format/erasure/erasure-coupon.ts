@@ -21,9 +21,9 @@
  * | traces                    | object  | `{key, windows, windows_total}`, bytes as base64; on unsettled ones    |
  * | completed_at, receipt     | integer, object | on completed ones only                                         |
  *
- * `ancestors` is of a branch that came from others: `{branch_id, fork_txid}`, nearest first. `awaiting` is present on
- * some pending ones: it has the copies of nodes that were there when history had been cut. A begun coupon may have no
- * traces yet.
+ * `ancestors` belongs to a branch that came from others: `{branch_id, fork_txid}`, nearest first. `awaiting` is present
+ * on some pending ones: it has the copies of nodes that were there when history had been cut. A begun coupon may have
+ * no traces yet.
  *
  * Always true: what is read has the members that its status asks for and no others; a completed coupon holds nothing
  * that could tell a guess at the erased data from the truth. Must not know: who may ask, how data is erased or looked

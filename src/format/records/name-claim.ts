@@ -12,7 +12,7 @@
  * | deletion   | integer | the number, in its namespace, of the deletion that made the name free last |
  *
  * `freed_at` and `deletion` came later than the rest. A claim without `freed_at` is read as one of a name that no
- * database has lost before; one without `deletion` is judged by its times. The uuid is born here, by a conditional
+ * database has lost before; one without `deletion` is judged by its times. The uuid is given here, by a conditional
  * create, so that two nodes that race for one name agree on one database.
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";

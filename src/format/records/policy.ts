@@ -54,7 +54,7 @@ export type PolicyValues = { readonly [Path in CapPath]?: number } & { readonly 
 /** A policy as its author wrote it: a JSON object, unknown fields included. */
 export type PolicyDocument = Readonly<Record<string, unknown>>;
 
-/** Who a policy is of: what concerns a namespace as a whole, its profiles cannot set. */
+/** The scope of a policy: what concerns a namespace as a whole, its profiles cannot set. */
 export type PolicyLevel = "namespace" | "profile";
 
 interface FieldRule {

@@ -48,8 +48,8 @@ function decodeState(
 }
 
 /**
- * Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too
- * new.
+ * The state that the database is in. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it
+ * is too new.
  */
 export function readState(connection: Connection): DatabaseState {
   const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(

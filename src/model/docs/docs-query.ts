@@ -23,7 +23,7 @@ export class Bindings {
   readonly values: Record<string, SqlValue> = {};
   readonly #names = new Map<string, string>();
 
-  /** The parameter, as it stands in the SQL, that holds this text. */
+  /** The parameter in the SQL that holds this text. */
   bind(text: string): string {
     let name = this.#names.get(text);
     if (name === undefined) {
@@ -115,7 +115,7 @@ class Reach {
     this.value = `${document} ->> ${this.#whole}`;
   }
 
-  /** Whether an array stands at the path or on the way to it: then `type` and `value` are not the whole answer. */
+  /** Whether an array is at the path or on the way to it: then `type` and `value` are not the whole answer. */
   get meetsArray(): string {
     const { components } = this.#path;
     if (components.length === 1) return `${this.type} = 'array'`;

@@ -33,7 +33,7 @@ import { parseArrayIndex, idField, parsePath, type DocPath } from "./docs-path.t
 const docArrayPadMax = 1000;
 
 interface Change {
-  /** Where it stands in the update, for messages. */
+  /** Its place in the update, for messages. */
   readonly at: string;
   readonly path: DocPath;
   readonly operand: Json;

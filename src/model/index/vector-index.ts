@@ -269,7 +269,7 @@ export class VectorCache {
   put(space: number, owner: number, vector: Float32Array): void {
     const hot = this.#hot.get(space);
     if (!hot) return;
-    // Without the room to grow, the commit still stands: the space is derived, so it goes and searches stream.
+    // Without the room to grow, the commit still holds: the space is derived, so it goes and searches stream.
     const grown = unlessOutOfMemory(() => (hot.put(owner, vector), true));
     if (grown && this.#pool.hold(hot, hot.bytes)) return;
     this.#pool.release(hot);

@@ -23,7 +23,7 @@ export interface AnnIndex {
 
 /**
  * Builds an index over `count` unit vectors, off this thread; the matrix is handed over and not touched again. Resolves
- * undefined when there is none to be had, having said so in the log, or when it was abandoned; never rejects.
+ * undefined when no index can be built, which is logged, or when it was abandoned; never rejects.
  */
 export type IndexBuilder = (
   matrix: Float32Array<ArrayBuffer>,

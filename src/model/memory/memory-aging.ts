@@ -1,5 +1,5 @@
 /**
- * What policy lets go of: events that are too old, and what was superseded too long ago or too many times since.
+ * What policy removes: events that are too old, and what was superseded too long ago or too many times since.
  *
  * Always true: an active memory that is no event is never touched here, whatever its age; of each topic the newest
  * superseded memories stay. One turn looks at a bounded number of rows and says where the next one goes on, so that no

@@ -103,8 +103,8 @@ export function unembedTurns(tx: Tx, rows: readonly number[]): void {
 }
 
 /**
- * Gives up the space of a kind unless it is this embedder's: the next vector opens a new one. Then removes vectors of
- * spaces that were given up, at most `rowsMax`, and says whether there may be more. Until then their owners are still
+ * Abandons the space of a kind unless it is this embedder's: the next vector opens a new one. Then removes vectors of
+ * spaces that were abandoned, at most `rowsMax`, and says whether there may be more. Until then their owners are still
  * found by `deleteVectors`, so that nothing outlives its owner. The empty space keeps its row: its number is not given
  * again.
  */

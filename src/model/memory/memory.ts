@@ -129,7 +129,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
     identity,
   );
   if (same?.present) return acknowledge(tx, same, memory);
-  // Removed here and now: what is not there any more must neither answer for the new memory nor stand in its way.
+  // Removed here and now: what is gone must neither answer for the new memory nor block it.
   if (same) removeMemories(tx, [same.row]);
 
   const id = `mem_${tx.newId()}`;

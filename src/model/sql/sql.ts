@@ -7,8 +7,8 @@
  *   count as writes
  * - rows are taken one at a time, so that no result is ever larger in memory than it may be
  *
- * Must not know: threads, tokens, who asks. Transactions are the caller's; only the savepoints of a batch that is not
- * atomic are made here.
+ * Transactions are the caller's; only the savepoints of a batch that is not atomic are made here.
+ * Must not know: threads, tokens, who asks.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
@@ -34,7 +34,7 @@ interface SqlStatement {
 
 export interface SqlBatch {
   readonly statements: readonly SqlStatement[];
-  /** All or nothing; otherwise each statement stands alone and reports its own error. */
+  /** All or nothing; otherwise each statement is alone and reports its own error. */
   readonly atomic: boolean;
   /** Whether the credential's scope covers writes. */
   readonly mayWrite: boolean;

@@ -40,7 +40,7 @@ export function rarity(stored: number, holders: number): number {
   return Math.log(1 + (all - holders + 0.5) / (holders + 0.5));
 }
 
-/** The postings of a question's words in an FTS5 table that has text of so many rows. */
+/** The postings of a question's words in an FTS5 table that has text of this many rows. */
 export function findPostings(view: View, table: string, stored: number, query: string): readonly Posting[] {
   const holders = view.connection.prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ?`).pluck();
   return queryTerms(query).map((term) => {

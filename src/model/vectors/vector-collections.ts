@@ -217,7 +217,7 @@ export function removeVectors(
   return { deleted: owners.length };
 }
 
-/** Looks at so many vectors as a command may, and deletes those that meet the filter. */
+/** Looks at as many vectors as a command may, and deletes those that meet the filter. */
 function removeMatching(
   tx: Tx,
   space: VectorSpace,

@@ -143,7 +143,7 @@ function wholeness(way: Way, { asOfMs }: RestoreAllOutcome): string {
   );
 }
 
-/** Erasures of which the restored fleet knows nothing, each as the call that asks for it again. */
+/** Erasures unknown to the restored fleet, each as the call that asks for it again. */
 async function tellErasures(
   { stdout, stderr }: CopySurroundings,
   later: ObjectStore,
@@ -156,7 +156,7 @@ async function tellErasures(
     try {
       stdout.write(`erase again, ${formatCall(decodeCoupon(stored.bytes))}\n`);
     } catch (error) {
-      // The later store may be broken: what can be read of it is told all the same.
+      // The later store may be broken: what can be read of it is still reported.
       if (!isUnreadable(error)) throw error;
       stderr.write(`palimpsest: an erasure that the backup lacks cannot be told: ${key}: ${error.message}\n`);
     }

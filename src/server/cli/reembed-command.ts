@@ -42,7 +42,7 @@ function parseBranch(text: string): string {
   throw new InvalidArgumentError("It is not the name of a branch.");
 }
 
-/** Goes through all steps. `post` calls the node; `stderr` is told how far it has come. */
+/** Goes through all steps. `post` calls the node; `stderr` is told the progress. */
 export async function reembed(
   { database, branch }: ReembedFlags,
   post: (path: string, body: string) => Promise<unknown>,

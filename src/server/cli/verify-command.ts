@@ -3,7 +3,7 @@
  *
  * Always true: what it says of a receipt comes out of the signed payload and from nowhere else, and it says so only
  * when the signature holds; text of a receipt cannot steer a terminal. Exit codes: 0 the receipt is valid, 1 it is not,
- * or its key set could not be had, 2 a wrong command line.
+ * or its key set is not available, 2 a wrong command line.
  */
 import { createReadStream } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";

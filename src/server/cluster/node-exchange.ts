@@ -106,7 +106,7 @@ export class Exchange {
     this.#wake();
   }
 
-  /** What is spoken with a caller that begins so. */
+  /** The protocol to speak with a caller that begins so. */
   #agree(greeting: ExchangeRequest | undefined): PayloadCodec {
     const codecs = this.#options.codecs ?? ownCodecs;
     const common = greeting && commonCodec(codecs, greeting);
@@ -254,7 +254,7 @@ export class Exchange {
 
 /**
  * Whether a client with this credential can be allowed the call by any table. The node that met the client has judged
- * it; this stands behind it, so that a mistake there does not make a reader a writer here.
+ * it; this checks again, so that a mistake there does not make a reader a writer here.
  */
 function mayEver({ kind, scope }: CallerTold, call: PortCall): boolean {
   if (kind !== "token") return true;

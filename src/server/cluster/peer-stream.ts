@@ -39,7 +39,7 @@ class Connection {
   readonly authority: string;
   readonly #session: http2.ClientHttp2Session;
 
-  /** `failed` is called when the connection cannot be had or breaks. */
+  /** `failed` is called when the connection cannot be made or breaks. */
   constructor(address: string, failed: (error: unknown) => void) {
     this.authority = new URL(address).origin;
     this.#session = http2.connect(this.authority, {

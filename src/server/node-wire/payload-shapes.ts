@@ -13,7 +13,7 @@ interface ShapeFault {
 }
 
 export interface Shape<Value> {
-  /** What is wrong with the value that stands at the path; undefined when it has the shape. */
+  /** What is wrong with the value at the path; undefined when it has the shape. */
   readonly faultOf: (value: unknown, path: string) => ShapeFault | undefined;
   /** Never there. It keeps shapes of wider and of narrower types apart. */
   readonly of?: (value: Value) => Value;

@@ -123,7 +123,7 @@ export class Jobs {
   }
 }
 
-/** What the policy of the database lets go of now; undefined for a plain one. */
+/** What the policy of the database removes now; undefined for a plain one. */
 async function readRetention(policies: Policies, database: string): Promise<Retention | undefined> {
   const name = parseProfileDatabaseName(database);
   if (!name) return undefined;

@@ -1,5 +1,5 @@
 /**
- * What everything else of a node stands on: its data directory, object storage, and the time.
+ * What everything else of a node needs: its data directory, object storage, and the time.
  *
  * Always true:
  * - the directory belongs to this process alone

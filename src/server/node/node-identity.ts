@@ -19,8 +19,8 @@ const namesakesToldMax = 10;
 const defaultNodeName = /^node-\d+$/;
 
 /**
- * The node's identity, made once per data directory: manifests say who claimed them, and a copy of a disk is told by
- * it.
+ * The node's identity, made once per data directory: manifests say who claimed them, and it identifies a copy of a
+ * disk.
  */
 export async function nodeIdentity(directory: string, world: World): Promise<string> {
   const path = join(directory, "node-id");

@@ -58,7 +58,7 @@ export interface DoorsOptions {
   readonly room?: BodyRoom;
   /** Pages for everyone beside `/health`, by path. */
   readonly pages?: ReadonlyMap<string, Page>;
-  /** Pages for whom `admitOperator` lets in, beside `/health/ready`, by path. */
+  /** Pages for the callers that `admitOperator` lets in, beside `/health/ready`, by path. */
   readonly operatorPages?: ReadonlyMap<string, Page>;
   /** Serves the other nodes, where there are any. Its service is neither listed nor reflected. */
   readonly nodeDoor?: NodeDoor | undefined;
@@ -138,7 +138,7 @@ export function createDoors(options: DoorsOptions): Doors {
   return Object.assign(behindGate(onCall, { gate, discards, nodeDoor }), { drain });
 }
 
-/** All pages by path: those for everyone, and those for whom `admitOperator` lets in. */
+/** All pages by path: those for everyone, and those for the callers that `admitOperator` lets in. */
 function buildPages(
   { pages, operatorPages }: DoorsOptions,
   health: Health,
@@ -162,7 +162,7 @@ function reflectionFor(admitOperator: Admit, world: World, log: Log): (context: 
   };
 }
 
-/** What stands before all calls: whether the request may come by this name and from this page. */
+/** What comes before all calls: whether the request may come by this name and from this page. */
 interface Entry {
   readonly gate: Gate;
   readonly discards: Discards;
@@ -184,7 +184,7 @@ function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry)
   };
 }
 
-/** The page, for whom `admit` lets in. */
+/** The page, for the callers that `admit` lets in. */
 function onlyFor(admit: Admit, page: Page): Page {
   return {
     answer: async (credential) => {

@@ -18,7 +18,7 @@ export const storeReachMs = 3_000;
 export interface StoreReachParts {
   readonly store: ObjectStore;
   readonly world: World;
-  /** Whether this node has something that it would have to give up. */
+  /** Whether this node has something that it would have to release. */
   readonly isNeeded: () => boolean;
   /** Called after every look, with the time since the first of those in a row that did not reach the store began. */
   readonly looked: (isReached: boolean, silenceMs: number) => void | Promise<void>;

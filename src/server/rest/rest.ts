@@ -52,7 +52,7 @@ export interface RestOptions {
   readonly pages: ReadonlyMap<string, Page>;
   /** Tells who makes a request, or refuses the caller before the body is read; absent where authentication is off. */
   readonly callers?: Callers | undefined;
-  /** The room of all bodies, whatever wire they come by. */
+  /** The room of all bodies, of every wire. */
   readonly room: BodyRoom;
   /** Takes what is left of refused requests. */
   readonly discards: Discards;
@@ -278,7 +278,7 @@ function sendResult({ endpoint, write }: Route, result: CallResult, response: Wi
   }
   const { contentType, data } = result.message as HttpBody;
   headers["content-type"] = contentType || "application/octet-stream";
-  // The bytes are whatever a client stored: no browser shall guess that they are a script.
+  // The bytes are whatever a client stored: no browser must guess that they are a script.
   headers["x-content-type-options"] = "nosniff";
   send(response, status, headers, data);
 }

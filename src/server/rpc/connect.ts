@@ -47,7 +47,7 @@ export interface ConnectOptions {
   readonly dispatch: Dispatch;
   /** Tells who makes a request; absent where authentication is off. */
   readonly callers?: Callers | undefined;
-  /** The room of all bodies, whatever wire they come by. */
+  /** The room of all bodies, of every wire. */
   readonly room: BodyRoom;
   /** Takes what is left of refused requests. */
   readonly discards: Discards;

@@ -131,7 +131,7 @@ export class RpcReader {
     }
   }
 
-  /** Inflates, and lets go of the compressed bytes however that ends. */
+  /** Inflates, and releases the compressed bytes however that ends. */
   async #inflateAndRelease(held: HeldBody, payload: Payload, form: RpcForm): Promise<HeldBody> {
     try {
       return await this.#inflated(payload, form);

@@ -24,7 +24,7 @@ type KeyedMutex = Pick<World, "soon">;
 /** What a body of JSON is decoded with. */
 export interface JsonForm {
   readonly decoder: BodyDecoder;
-  /** What is no list's element may have so many bytes: more than usual where a method's one value is raw bytes. */
+  /** What is no list's element may have this many bytes: more than usual where a method's one value is raw bytes. */
   readonly frameBytesMax: number;
 }
 

@@ -1,10 +1,10 @@
 /**
  * The bytes of a request's body, whole or not at all, for every wire.
  *
- * Always true: no more than the cap of one body, and no more than bodiesBytesMax of all together, is ever held,
- * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on
- * and thrown away for a while, because closing on a client that still sends makes its system drop our answer unread,
- * and then cut. Must not know: who sends it (asked before a body is read), what it means.
+ * Always true: no more than the cap of one body, and no more than bodiesBytesMax of all together, is ever held, counted
+ * as the bytes are after inflation and until their reader releases them; a body that is refused is read on and thrown
+ * away for a while, because closing on a client that still sends makes its system drop our answer unread, and then cut.
+ * Must not know: who sends it (asked before a body is read), what it means.
  */
 import { createGunzip } from "node:zlib";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
@@ -17,7 +17,7 @@ const bodiesBytesMax = 1024 * 1024 * 1024;
 /** How much of a refused body is read and thrown away before its connection is cut, and for how long. */
 export const discardedBytesMax = 64 * 1024 * 1024;
 const discardMs = 5_000;
-/** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 25 MiB in a second. */
+/** From this many of them, a chunk of up to 64 KiB is read in this many milliseconds: 25 MiB in a second. */
 const discardsPerTick = 4;
 const discardTickMs = 10;
 /**

@@ -18,7 +18,7 @@ export function readCredential(request: WireRequest): string | undefined {
   return parseBearer(request.headers.authorization);
 }
 
-/** The token of an Authorization header; undefined when there is none or it is of another scheme. */
+/** The token of an Authorization header; undefined when there is none or it has another scheme. */
 export function parseBearer(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : /^bearer +(\S+) *$/i.exec(authorization)?.[1];
 }

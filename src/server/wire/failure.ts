@@ -10,7 +10,7 @@ import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
 
-/** The refusal that stands for an error. `where` names the method or route for the log, `trace` the request. */
+/** The refusal that answers an error. `where` names the method or route for the log, `trace` the request. */
 export function refusalFor(error: unknown, where: string, world: World, log: Log, trace?: Trace): ServiceError {
   if (error instanceof ServiceError) return error;
   const isPassing = error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome");

@@ -4,10 +4,10 @@
  *
  * Why: a node without authentication is protected by nothing but that it listens on the machine itself. A browser on
  * that machine reaches it too, for any page: by a name of the page's own that comes to mean 127.0.0.1, or straight
- * across origins. The first is told by the Host header, the second by the Origin header, and neither can be forged by a
- * page. Always true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it,
- * a bearer of a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know:
- * paths, bodies.
+ * across origins. The Host header shows the first, the Origin header the second, and a page can forge neither. Always
+ * true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it, a bearer of
+ * a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know: paths,
+ * bodies.
  */
 import { isIP } from "node:net";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";

@@ -13,9 +13,7 @@ import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
 import { printableName } from "./json-scalars.ts";
 
-/**
- * Arrays and objects within each other, where any JSON may be 64 levels deep and stands some levels below the body.
- */
+/** Arrays and objects within each other, where any JSON may be 64 levels deep and is some levels below the body. */
 const nestedMax = 80;
 /** Names of members beyond this are no field's. */
 const memberNameBytesMax = 1024;
@@ -69,7 +67,7 @@ const closeList = 0x5d;
 const openObject = 0x7b;
 const closeObject = 0x7d;
 
-/** Work in units of about 15 ns: what JSON.parse and the look at its result take, by the sign that stands for it. */
+/** Work in units of about 15 ns: what JSON.parse and the look at its result take, by the sign that represents it. */
 const containerWork = 4;
 const memberWork = 12;
 const elementWork = 1;

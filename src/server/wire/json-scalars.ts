@@ -12,7 +12,7 @@ import { getRawNumber } from "../../service/call/exact-json.ts";
 
 /** What a reading of parsed JSON found out beside the message. */
 export interface Reading {
-  /** A number beyond what a double tells apart stood where its digits matter: parse again with parseExact. */
+  /** A number beyond what a double tells apart was where its digits matter: parse again with parseExact. */
   isInexact: boolean;
 }
 

@@ -20,7 +20,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 
 const headerBytesMax = 32 * 1024;
-/** How often it is said that connections are dropped. */
+/** How often it is logged that connections are dropped. */
 const connectionsToldMs = 10_000;
 const http2StreamsMax = 256;
 
@@ -70,7 +70,7 @@ export interface ListenerOptions {
 }
 
 export interface Listener {
-  /** Starts to accept. Rejects when the address cannot be had. */
+  /** Starts to accept. Rejects when the address is not available. */
   listen(): Promise<AddressInfo>;
   /** Stops accepting, lets what runs finish, and destroys what is left after `drainMs`. May be called again. */
   close(): Promise<void>;
@@ -287,7 +287,7 @@ class PortListener implements Listener {
 
   #own(session: http2.ServerHttp2Session, socket: Socket): void {
     this.#sessions.add(session);
-    // The setting widens the windows of streams only, and the connection's own of 64 KiB stands before them all.
+    // The setting widens the windows of streams only; the connection's own of 64 KiB limits them all.
     session.setLocalWindowSize(limits.http2WindowBytes);
     let streams = 0;
     let isUsed = false;

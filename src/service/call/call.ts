@@ -44,7 +44,7 @@ export interface RestOfCall {
   readonly isAddressed: boolean;
   /**
    * Reads it and gives the whole message. To be called once.
-   * @throws ServiceError, or Unread where it may be known what the call is about all the same; ClientGone.
+   * @throws ServiceError, or Unread where it may still be known what the call is about; ClientGone.
    */
   receive(): Promise<Message>;
 }

@@ -23,7 +23,7 @@ export interface Context {
   identity: Identity;
   /** The only database that the caller's credential was judged for, where that matters; targets refuse another. */
   judgedUuid: string | undefined;
-  /** Whether the caller may make the call. What is forbidden all the same, a policy forbids. */
+  /** Whether the caller may make the call. What is forbidden beyond that, a policy forbids. */
   admitted: boolean;
   /**
    * Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not

@@ -201,7 +201,7 @@ export function inspectJson(json: unknown, levels: number): JsonFinding {
   return finding;
 }
 
-/** The refusal of JSON that nests too deep; `name` says where it stands. */
+/** The refusal of JSON that nests too deep; `name` says where. */
 function tooDeep(name: string): ServiceError {
   return invalid(`${name} is nested deeper than ${limits.jsonDepthMax} levels`);
 }

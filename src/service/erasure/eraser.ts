@@ -30,7 +30,7 @@ const erasureLooksMax = 2;
 /** Erasures of one database that are carried on together; those beyond wait for the next time. */
 const erasuresPerLookMax = 10_000;
 /**
- * How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it
+ * How often a node looks for unfinished erasures in its shards; more and more rarely, up to `shardLookMsMax`, while it
  * finds none.
  */
 const erasureTakeUpMs = 60_000;
@@ -106,7 +106,9 @@ export class Eraser {
     return [...(this.#queue.get(uuid)?.coupons.values() ?? [])];
   }
 
-  /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
+  /**
+   * Looks after the coupon from now on, in its present state; `isAskedHere` when this node was asked for the erasure.
+   */
   hold(coupon: ErasureCoupon, isAskedHere = false): void {
     this.#queue.hold(coupon, isAskedHere);
   }
@@ -266,15 +268,14 @@ export class Eraser {
       ).value;
     } catch (error) {
       const due = asked.flatMap(({ id, isDue }) => (isDue ? (coupons.get(id) ?? []) : []));
-      // Where that cannot be written down either, object storage is away: what failed is thrown and logged all the
-      // same.
+      // If that cannot be written down either, object storage is away: the failure is still thrown and logged.
       await Promise.allSettled(due.map((coupon) => this.#permits.run(() => this.#results.sayWhy(coupon, error))));
       throw error;
     }
   }
 
   /**
-   * Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use
+   * Orders the purge of the copies that the coupons wait for; when none is left, what was said of copies is of no use
    * any more.
    */
   async #tellOthers(
@@ -306,8 +307,8 @@ export class Eraser {
   }
 
   /**
-   * The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no
-   * other from its end.
+   * The coupon with its traces from object storage. A rotten one is left to an operator: it keeps no other from its
+   * end.
    */
   async #refresh(held: ErasureCoupon): Promise<void> {
     // Where there are other nodes, one of them may have carried it on.

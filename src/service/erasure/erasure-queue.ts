@@ -74,7 +74,9 @@ export class ErasureQueue {
     return this.#databases.get(uuid)?.coupons.has(id) ?? false;
   }
 
-  /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
+  /**
+   * Looks after the coupon from now on, in its present state; `isAskedHere` when this node was asked for the erasure.
+   */
   hold(coupon: ErasureCoupon, isAskedHere = false): void {
     if (isAskedHere) this.#askedHere.add(coupon.id);
     const database = this.#databases.get(coupon.uuid) ?? {

@@ -97,7 +97,7 @@ export class ErasureResults {
     await this.#deleteNotes(coupon);
   }
 
-  /** What the databases noted so that a coupon which is asked for twice erases once is of no use any more. */
+  /** What the databases noted so that a coupon requested twice erases once is of no use any more. */
   async #deleteNotes({ id, uuid, points }: ErasureCoupon): Promise<void> {
     const { engine, world } = this.#parts;
     for (const { branch } of points) {

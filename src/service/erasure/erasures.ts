@@ -1,9 +1,9 @@
 /**
- * Erasures as they are asked for: the coupon first, then the deed, then the answer.
+ * Erasures as they are asked for: the coupon first, then the erasure, then the answer.
  *
  * Always true:
  * - once a caller is given a coupon, the target is gone from the database and from its present state in object storage
- * - a request that dies on its way leaves a coupon by which it is carried out all the same
+ * - a request that dies on its way leaves a coupon by which it is still carried out
  * - a repeated request for an unfinished erasure gives the existing coupon
  */
 import { assert } from "../../base/faults/assert.ts";
@@ -25,7 +25,7 @@ export interface ErasureRequest {
   readonly options: CallOptions;
 }
 
-/** A coupon as it stands, and the state that the answer speaks of. */
+/** A coupon, and the state that the answer speaks of. */
 export type Requested = Answer<ErasureCoupon>;
 
 const traceKeyBytes = 32;

@@ -34,7 +34,7 @@ function listWarnings(document: PolicyDocument | undefined): Warnings {
   return warnings.length === 0 ? {} : { warnings: { values: [...warnings] } };
 }
 
-/** `warnings` stands in the answer to a change only. */
+/** `warnings` is in the answer to a change only. */
 function namespaceMessage(
   namespace: string,
   { revision, updatedAtMs, document }: StoredPolicy,

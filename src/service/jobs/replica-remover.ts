@@ -22,7 +22,7 @@ import { mainBranch } from "../../format/core/names.ts";
 import type { CopyPlace } from "../../format/keys/node-keys.ts";
 
 /**
- * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
+ * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; more and more
  * rarely, up to `shardLookMsMax`, while it finds none.
  */
 export const replicaPurgerMs = 30_000;
@@ -79,7 +79,7 @@ export class ReplicaRemover {
 
   constructor(parts: ReplicaRemoverParts) {
     this.#parts = parts;
-    // A node that is alone is told of every deletion, and of no order.
+    // A lone node hears of every deletion, and of no order.
     this.#rounds = new Rounds({
       world: parts.world,
       pauseMs: parts.cluster ? () => this.#pause.after(this.#isBusy) : limits.auditSweepMs,

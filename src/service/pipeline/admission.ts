@@ -58,9 +58,7 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/**
- * So many calls of one caller at once, and no more: what is beyond is turned away, so that it takes no place of others.
- */
+/** One caller has this many calls at once at most: more are turned away, so that they take no place of others. */
 export class Shares {
   readonly #max: number;
   readonly #running = new Map<string, number>();

@@ -16,11 +16,11 @@ import type { EngineClient } from "../../engine/threads/client.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
 import type { Acquisition, Leases } from "../../store/port/leases.ts";
 
-/** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
+/** Databases that a node holds; beyond it, the one that was not used for longest is released. */
 const heldMax = 50_000;
 /** How long an engine has to take a database over, or to ship what there is of it. */
 const takeMs = 10_000;
-/** Databases that a leaving node gives up at once, and how long it goes on with that. */
+/** Databases that a leaving node releases at once, and how long it goes on with that. */
 const handOversAtOnceMax = 32;
 const handOverMs = 8_000;
 
@@ -33,7 +33,7 @@ export interface HeldParts {
 
 export class Held {
   readonly #parts: HeldParts;
-  /** The lease epoch of each database; beyond the bound, the one that was not used for longest is given up. */
+  /** The lease epoch of each database; beyond the bound, the one that was not used for longest is released. */
   readonly #leaseEpochs: LruMap<string, number>;
   readonly #taking = new Map<string, Promise<Acquisition>>();
   readonly #leaving = new Map<string, Promise<void>>();
@@ -62,7 +62,7 @@ export class Held {
     return this.#leaseEpochs.get(uuid);
   }
 
-  /** Resolves when the database, if it is just being given up, is given up. */
+  /** Resolves when the database, if it is just being released, is released. */
   async waitUntilReleased(uuid: string): Promise<void> {
     await this.#leaving.get(uuid);
   }
@@ -87,7 +87,7 @@ export class Held {
     });
   }
 
-  /** Gives up everything, also what is being taken now. Ends after `handOverMs` at the latest. */
+  /** Releases everything, also what is being acquired now. Ends after `handOverMs` at the latest. */
   async releaseAll(): Promise<void> {
     const { world } = this.#parts;
     const untilMs = world.monotonicMs() + handOverMs;
@@ -104,7 +104,7 @@ export class Held {
     if (leaseEpoch === undefined || this.#leaseEpochs.peek(uuid) === leaseEpoch) this.#leaseEpochs.delete(uuid);
   }
 
-  /** Another node's claim stands in the database's manifest: the lease must not point here. */
+  /** The database's manifest has another node's claim: the lease must not point here. */
   async fenced(uuid: string, leaseEpoch: number): Promise<void> {
     this.forget(uuid, leaseEpoch);
     await this.#release(uuid, leaseEpoch);
@@ -151,7 +151,7 @@ export class Held {
   }
 
   /**
-   * Has the engine let go of the database, and gives up its lease. Where the engine cannot ship everything in time, the
+   * Has the engine release the database, and releases its lease. Where the engine cannot ship everything in time, the
    * lease stays for as long as this node lives: another node would take the database without those writes.
    */
   async #releaseDatabase(uuid: string, leaseEpoch: number): Promise<void> {

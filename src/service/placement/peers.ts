@@ -45,7 +45,7 @@ export interface Peers {
   follow(address: string, uuid: string): void;
   /** Has the node at the address look for orders now. It may not hear of it, and finds them in its time. */
   nudge(address: string): void;
-  /** Refuses what is under way and lets go of every link. */
+  /** Refuses what is under way and closes every link. */
   close(): Promise<void>;
 }
 

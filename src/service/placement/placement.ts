@@ -240,13 +240,13 @@ export class Placement extends EnginePort implements PeerHost {
 
   /**
    * A plain read after one that was answered by the writer: from a copy that is as new, or by the writer again.
-   * Undefined when there was none, or when neither can be had: then going back is better than no answer.
+   * Undefined when there was none, or when neither is available: then going back is better than no answer.
    */
   async #runNotBack(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const key = branchKey(target);
     const shownTxid = this.#shown.get(key);
-    // A caller that names a transaction id is told of that very one whether it was lost, which a later one in its place
-    // would hide.
+    // A caller that names a transaction id is told whether that very one was lost, which a later one in its place would
+    // hide.
     if (shownTxid === undefined || options.minTxid || options.consistency === "cached") return undefined;
     try {
       return await this.#parts.local.run(target, call, { ...options, minTxid: shownTxid });
@@ -323,7 +323,7 @@ export class Placement extends EnginePort implements PeerHost {
     return longest * (0.5 + chance / 512);
   }
 
-  /** Removes the database here, and where it is held. Elsewhere it is noticed by its catalog, in which it stands. */
+  /** Removes the database here, and where it is held. Elsewhere its catalog shows that it was deleted. */
   async #deleteTarget(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { local, leases, nodeId, log } = this.#parts;
     const { uuid } = target;

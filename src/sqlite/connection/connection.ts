@@ -16,7 +16,7 @@ const cachedStatementCharsMax = 16 * 1024;
  */
 const logLookStatements = 16;
 /**
- * A transaction that finds no room is told that the database is full, and not the disk, when so many pages or fewer
+ * A transaction that finds no room is told that the database is full, and not the disk, when this many pages or fewer
  * are left.
  */
 const databasePagesSpare = 2 ** 16;

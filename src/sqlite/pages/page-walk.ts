@@ -191,7 +191,7 @@ class PageWalk {
     return page;
   }
 
-  /** The inner page's cell stands between two children: its rowid is the last one that the child before it may have. */
+  /** The inner page's cell lies between two children: its rowid is the last one that the child before it may have. */
   #follow(page: TreePage, cell: number): void {
     const key = page.readRowid(cell);
     this.#requireAfter(page, key);

@@ -7,7 +7,7 @@
  * Always true: what is handed out is what SQLite itself would recover. The log ends at the first frame whose salts or
  * running checksum are wrong, and a frame counts only when a commit frame follows: until then SQLite may write it again
  * in place. The length of the file says nothing, as frames of an older log or of a transaction that was rolled back may
- * stand behind the end (sqlite/wal/wal-frames). The place moves only when a call succeeds, and only to the end of a
+ * lie behind the end (sqlite/wal/wal-frames). The place moves only when a call succeeds, and only to the end of a
  * commit. A header is held to only once a commit was read behind it: before that SQLite may write another one. SQLite
  * pads no commit here, because the fsync of commits is ours (sqlite/wal/wal).
  *
@@ -59,7 +59,7 @@ export class WalChanged extends Error {
 /** What the log may be at the next read: the one of the last read, one begun anew, or either. */
 type Expected = "same" | "fresh" | "either";
 
-/** Where a reader stands, as plain data: another one, in whatever thread, can go on from there. */
+/** A reader's place, as plain data: another one, in whatever thread, can go on from there. */
 export interface LogPosition {
   /** The end of the last commit that was read; undefined before the first one. */
   readonly place: LogPlace | undefined;
@@ -72,7 +72,7 @@ interface Step {
   readonly end: LogPlace;
 }
 
-/** Reads the log of one database from where it stands on. */
+/** Reads the log of one database from its place on. */
 export class WalReader {
   readonly #path: string;
   #closed = false;
@@ -85,12 +85,12 @@ export class WalReader {
     if (from) this.moveTo(from);
   }
 
-  /** Where this one stands. */
+  /** The place of this one. */
   get position(): LogPosition {
     return { place: this.#place, expected: this.#expected };
   }
 
-  /** Goes to where another reader of the same log stands, or this one stood. */
+  /** Goes to the place of another reader of the same log, or to an earlier one of its own. */
   moveTo({ place, expected }: LogPosition): void {
     this.#place = place;
     this.#expected = expected;
@@ -176,15 +176,15 @@ export class WalReader {
   }
 
   /**
-   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader
-   * stands in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them.
-   * Either is right until the next commit was read. Call only with everything in the log read.
+   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader is
+   * in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them. Either is
+   * right until the next commit was read. Call only with everything in the log read.
    */
   mayRestart(): void {
     if (this.#place !== undefined && this.#expected === "same") this.#expected = "either";
   }
 
-  /** Lets go of the file, for good. */
+  /** Releases the file, for good. */
   close(): void {
     this.#closed = true;
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);

@@ -13,7 +13,7 @@
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
  * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close
- * (sqlite/pages/slack says why it may all the same).
+ * (sqlite/pages/slack says why it still may).
  */
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, truncateSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -28,7 +28,7 @@ const pageNumberBytes = 4;
 export interface LogExtent {
   readonly frames: number;
   /**
-   * Of these, from the first on, so many are in the database file already; back at nothing when the log is restarted.
+   * Of these, from the first on, this many are in the database file already; back at nothing when the log is restarted.
    */
   readonly moved: number;
 }
@@ -98,7 +98,7 @@ export class WalFile {
   }
 
   /**
-   * Moves every frame into the database file, so that the next commit begins the log anew. False when a reader stood in
+   * Moves every frame into the database file, so that the next commit begins the log anew. False when a reader was in
    * the way: try again later, nothing is lost. Never waits.
    */
   checkpoint(connection: Connection, mode: CheckpointMode): boolean {
@@ -132,7 +132,7 @@ export class WalFile {
     }
   }
 
-  /** Lets go of the file; call before the connection is closed. */
+  /** Releases the file; call before the connection is closed. */
   close(): void {
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
     this.#descriptor = undefined;
@@ -152,7 +152,7 @@ export class WalFile {
 /**
  * Proves the log of a closed database again, after an fsync of it failed. The kernel then counts its pages as clean, so
  * another fsync would succeed without them; written into a new file they are dirty once more, and its fsync says the
- * truth. Nothing is cut: a checkpoint may have folded in any frame, and the log may hold what an earlier process
+ * truth. Nothing is cut: a WAL checkpoint may have moved any frame, and the log may hold what an earlier process
  * acknowledged. Frames that the disk has really lost fail their checksums, and the log ends there. May be tried again.
  */
 export async function proveLog(databasePath: string, disk: Disk): Promise<void> {

@@ -67,8 +67,8 @@ export function get(key: string): EtcdStep {
 }
 
 /**
- * Reads the keys that begin so, up to so many, in their order; only those behind `after`, if it is given. The last
- * character must not be the last of its kind.
+ * Reads the keys with that prefix, up to the given number, in their order; only those behind `after`, if it is given.
+ * The last character must not be the last of its kind.
  */
 export function list(prefix: string, countMax: number, after?: string): EtcdStep {
   const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);

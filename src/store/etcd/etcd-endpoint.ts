@@ -36,7 +36,7 @@ export function parseEtcdAddress(text: string): EtcdAddress {
     address.search !== "" ||
     address.hash !== ""
   ) {
-    // A password may stand anywhere in what is not an address.
+    // A password may be anywhere in what is not an address.
     throw new StoreError(
       "misconfigured",
       "etcd: an endpoint must be host:port, http://host:port or https://host:port, with user:password@ before " +
@@ -146,7 +146,7 @@ function buildOptions(signal: AbortSignal, token: string | undefined): CallOptio
 /** There was no answer. */
 export class Unanswered extends Error {
   override readonly name = "Unanswered";
-  /** Whether etcd may have carried the call out all the same. */
+  /** Whether etcd may still have carried the call out. */
   readonly wasSent: boolean;
 
   constructor(wasSent: boolean, message: string) {

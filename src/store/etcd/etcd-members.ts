@@ -2,10 +2,10 @@
  * The live nodes as etcd has them, listed only when they have changed.
  *
  * Always true: a caller gets what was true within the last second, or the failure to learn it; the same array is given
- * for as long as nothing has changed. Whether something has is told by one small request: every announcement changes
- * one key that all nodes share, and a node that goes makes the keys fewer. Between two looks that both find the same,
- * nothing was announced, so what there is now is a part of what there was; and as it is as many, it is the same. Nodes
- * of older builds do not change that key, so the list is read anew now and then. Must not know: what nodes are for.
+ * for as long as nothing has changed. One small request tells whether something has: every announcement changes one key
+ * that all nodes share, and a node that goes makes the keys fewer. Between two looks that both find the same, nothing
+ * was announced, so what there is now is a part of what there was; and as it is as many, it is the same. Nodes of older
+ * builds do not change that key, so the list is read anew now and then. Must not know: what nodes are for.
  */
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";

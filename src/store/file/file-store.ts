@@ -136,7 +136,7 @@ export class FileStore implements KeepingStore {
         const { versions, isDead } = await this.#versions.survey(place);
         // Also where there was no object: an earlier delete may not have come to the end.
         if (isDead) return this.#versions.bury(place, versions);
-        // What stands there was put after it was deleted.
+        // What is there was put after the key was deleted.
         if (isDone) return;
         isDone = await this.#versions.entomb(place);
       }

@@ -11,7 +11,7 @@
 import { StoreError } from "../../base/faults/errors.ts";
 import type { FileSystem } from "./file-system.ts";
 
-/** What stands in every store that a node has opened once: its format's object (store/store-format). */
+/** What is in every store that a node has opened once: its format's object (store/store-format). */
 const mark = "format.json~";
 
 export class StoreRoot {

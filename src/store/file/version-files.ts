@@ -63,7 +63,7 @@ type Try = PutOutcome | { readonly kind: "again" };
 /** Whether a version may be added behind those that are there; `again` when that cannot be told any more. */
 type Decision = (versions: readonly number[]) => Promise<boolean | "again">;
 
-/** What there is of a key: its versions in ascending order, and whether they are those of an object. */
+/** What there is of a key: its versions in ascending order, and whether they belong to an object. */
 interface Survey {
   readonly versions: readonly number[];
   readonly isDead: boolean;
@@ -74,8 +74,7 @@ export type VersionContent = "gone" | "tombstone" | "purged" | { readonly bytes:
 
 /**
  * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins,
- * so that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until
- * 2109.
+ * so that later lives have higher numbers; chance makes up for a clock that was put back. Exact in a number until 2109.
  */
 function firstVersion(world: World): number {
   const [a, b] = world.randomBytes(2);
@@ -166,7 +165,7 @@ export class VersionFiles {
     return this.#tryAdd(place, [dataMark, bytes], mayAdd);
   }
 
-  /** One try to add a tombstone; whether it stood. */
+  /** One try to add a tombstone; whether it is there. */
   async entomb(place: Place): Promise<boolean> {
     try {
       return (

@@ -77,6 +77,6 @@ export interface Leases {
    * for as long as nothing is seen to have changed, so that what was derived from it stays valid.
    */
   nodes(): Promise<readonly LiveNode[]>;
-  /** Lets go of everything at once; other nodes see it at once. */
+  /** Releases everything at once; other nodes see it at once. */
   leave(): Promise<void>;
 }

@@ -84,8 +84,7 @@ export async function surePut(
 }
 
 /**
- * Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this
- * throws.
+ * Puts an immutable object under a name of its own. Whatever happened before, it is there afterwards or this throws.
  */
 export async function putImmutable(store: ObjectStore, key: string, bytes: Uint8Array): Promise<void> {
   const outcome = await putUntilKnown(store, key, bytes, { kind: "absent" });

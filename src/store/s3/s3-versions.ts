@@ -187,7 +187,8 @@ export class S3Versions {
       );
       return true;
     } catch (error) {
-      // Servers refuse what is locked as they refuse whom they do not trust; only the version itself says which it was.
+      // Servers refuse what is locked as they refuse callers they do not trust; only the version itself says which it
+      // was.
       const isRefused = error instanceof StoreError && error.kind === "misconfigured";
       if (isMarker || !isRefused || !(await this.#isLocked(version))) throw error;
       return false;
