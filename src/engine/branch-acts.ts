@@ -142,8 +142,8 @@ export class BranchActs {
   }
 
   /**
-   * Learns what became of a change of the catalog that was left in doubt, and does what is left to do if it landed.
-   * Throws StoreError while it cannot.
+   * Resolves a change of the catalog that was left in doubt, and does what is left to do if it landed. Throws
+   * StoreError while it cannot.
    */
   async settle(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
@@ -172,8 +172,8 @@ export class BranchActs {
   }
 
   /**
-   * Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without
-   * being asked for. Says whether some could not be opened now.
+   * Opens the branches of this thread whose logs an earlier run has left, so that they are shipped without a call. Says
+   * whether some could not be opened now.
    */
   async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<boolean> {
     let again = false;

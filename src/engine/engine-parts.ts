@@ -1,9 +1,8 @@
 /**
  * The parts of one engine thread, built in the order in which they need each other.
  *
- * Always true: a part is given what it needs and nothing else, and all of that is there when it is built; what parts
- * that are built later are to hear goes through the events, to which those attach themselves. Must not know: calls,
- * answers.
+ * Always true: a part is given what it needs and nothing else, and all of that is there when it is built; parts that
+ * are built later listen to the events of earlier ones. Must not know: calls, answers.
  */
 import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";

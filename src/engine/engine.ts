@@ -1,5 +1,5 @@
 /**
- * One engine thread's worth of engine: calls in, answers out, both in batches, whatever carries them.
+ * One engine thread's worth of engine: calls in, answers out, both in batches, over any channel.
  *
  * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline
  * on the caller's thread in a simulation. Must not know which.

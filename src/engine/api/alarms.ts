@@ -1,9 +1,8 @@
 /**
- * What an operator must look at, as this thread knows it: counted for readiness and metrics, and cleared when it is
- * over.
+ * What an operator must look at, as this thread knows it: counted for readiness and metrics, cleared when it is over.
  *
- * Always true: a branch or database counts once, however often it was met; what cannot be counted any more is counted
- * no less loudly in the log, where each is named. Must not know: why anything is wrong.
+ * Always true: a branch or database counts once, however often it was met; what goes beyond the bound is still named in
+ * the log, as each is. Must not know: why anything is wrong.
  */
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { LostObject, StoreWentBack } from "./lost.ts";

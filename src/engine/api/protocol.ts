@@ -78,8 +78,8 @@ export type Work =
   /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
   | { readonly kind: "branch"; readonly act: BranchAct }
   /**
-   * Removes what this node has of the database on its disk, and says so to the other nodes; answered with false while
-   * this node writes it.
+   * Removes what this node has of the database on its disk, and tells the other nodes; answered with false while this
+   * node writes it.
    */
   | { readonly kind: "purge-copies" }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
@@ -129,8 +129,8 @@ export interface Expunged {
   /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
   /**
-   * For the blocked coupons, by their ids, that something else than live content keeps from their end: what it is, in
-   * words for their reader.
+   * For the blocked coupons, by their ids, that something other than live content blocks: what it is, in words for
+   * their reader.
    */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** Ids of the due coupons that nothing blocks and whose data is provably gone. */
@@ -146,7 +146,7 @@ export interface Expunged {
   readonly evidence: ErasureEvidence | undefined;
   /**
    * For coupons that are due and not blocked, by their ids, where nodes have or had copies of the database. A coupon
-   * that is missing here waits for none, whatever was found before. The next run has to be told of what is awaited.
+   * that is missing here waits for none, whatever was found before. The next run has to be told what is awaited.
    */
   readonly copies?: Readonly<Record<string, CopiesFound>> | undefined;
 }
@@ -253,8 +253,8 @@ export type ToEngine =
 export type FromEngine =
   | { readonly kind: "answers"; readonly answers: readonly EngineAnswer[] }
   /**
-   * A batch of user SQL that writes, or a write that takes long, is to be run by a process, while the database's other
-   * writes wait; answered with `sql-ran`.
+   * A process is to run a batch of user SQL that writes, or a write that takes long, while the database's other writes
+   * wait; answered with `sql-ran`.
    */
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }

@@ -1,6 +1,6 @@
 /**
- * A backup: a copy of a fleet's objects in a store of its own that says of itself when it was made, of what, and
- * whether it is whole.
+ * A backup: a copy of a fleet's objects in a store of its own that says when it was made, of what, and whether it is
+ * whole.
  *
  * Always true: the other store says `copying` before its first object changes, and `complete` only after everything was
  * copied and proven; a store that holds something and no manifest is never written to. Nothing in the first store

@@ -3,8 +3,8 @@
  *
  * The order is what makes it consistent. Erasures come before databases, so that none is called completed whose data a
  * manifest may still hold. Each name's claim comes after its database, so that no name leads to nothing. What the first
- * store does not have goes from the other. Always true: nothing in the first store changes; a second run goes on where
- * the first one ended. Must not know: what a backup says of itself, command lines.
+ * store does not have is removed from the other. Always true: nothing in the first store changes; a second run goes on
+ * where the first one ended. Must not know: what a backup says of itself, command lines.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";

@@ -98,8 +98,8 @@ export class Branches {
     const { uuid, branchId } = parent.now;
     this.#requireCertain(uuid);
     for (let race = 0; race < forkRacesMax; race++) {
-      // The catalog first, then the manifest: what this manifest refers to was not condemned then, and if anything has
-      // been condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
+      // The catalog first, then the manifest: what this manifest refers to was not condemned then. If anything has been
+      // condemned since, and perhaps deleted, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
       // The caller that forks has claimed the parent, which made the catalog.
@@ -237,8 +237,8 @@ export class Branches {
   }
 
   /**
-   * Asked before each change: another node may have taken the database since the last one. A change that is on its way
-   * then comes too late (engine/pool/ownership-transfer).
+   * Asked before each change: another node may have taken the database since the last one. A change under way then
+   * comes too late (engine/pool/ownership-transfer).
    */
   #requireCertain(uuid: string): void {
     if (this.#parts.isCertain(uuid)) return;

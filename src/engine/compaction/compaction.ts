@@ -30,9 +30,9 @@ export const imageObjectPages = 16_384;
 const checkedImageBytesMax = 8 * 1024 * 1024;
 
 /**
- * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
- * engine/compaction/timeline-length: packDue. Holds all of them twice, and the pages of the segment that was cut
- * within.
+ * Puts one object that is the given deltas one after the other, without what was cut off them.
+ * engine/compaction/timeline-length: packDue chooses them. Holds all of them twice, and the pages of the segment that
+ * was cut within.
  */
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
   assert(refs.length > 0 && refs.every(({ kind }) => kind === "delta"), "deltas are packed");

@@ -81,8 +81,8 @@ export class Compactor {
   /** Branches that are to be looked at again though nothing is published: something failed, or the timeline is long. */
   #owed = new Set<ManifestWriter>();
   /**
-   * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
-   * short without them.
+   * Objects that were found rotten or missing, and until when they are not used: their neighbours are packed without
+   * them.
    */
   readonly #rotten = new LruMap<string, number>(rottenRememberedMax);
   #closing = false;

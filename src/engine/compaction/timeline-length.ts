@@ -53,7 +53,7 @@ export interface PackOptions {
 
 /**
  * Which of the manifest's references to concatenate next: the newest ones, when enough of one size have come together,
- * else of a long timeline whatever there is most of.
+ * else, of a long timeline, the most frequent kind.
  */
 export function packDue(manifest: Manifest, options: PackOptions = {}): PackRange | undefined {
   return dueBySize(manifest, options) ?? dueByLength(manifest, options);
@@ -67,10 +67,7 @@ export function isLong(
   return refs.length >= timelineRefsPressing || countDeltas(refs) >= timelineDeltasSoft;
 }
 
-/**
- * Whether writes must wait until the timeline is shorter: what it and the bytes of the log that is not shipped will
- * come to leaves no room.
- */
+/** Whether writes must wait until the timeline is shorter: it and the unshipped bytes of the log will leave no room. */
 export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
   // A log may be long because the store does not answer: that alone does not concern the timeline.
   return (
@@ -90,8 +87,8 @@ function computeTier(ref: SegmentRef): number {
 }
 
 /**
- * Only deltas of this branch that nothing was cut from: a cut one must be written anew without what was cut off, and
- * what another branch wrote is there already.
+ * Only deltas of this branch that nothing was cut from: a cut one must be written anew without that, and what another
+ * branch wrote is there already.
  */
 function dueBySize(
   { refs, branchId }: Manifest,

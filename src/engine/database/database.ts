@@ -206,7 +206,7 @@ export class Database {
   }
 
   /**
-   * Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that
+   * Reads the newest committed state. The answer waits for that state's fsync, a `primary` one for the certainty that
    * no other node has a newer state.
    */
   read(command: ReadKind, input: unknown, completion: Completion, isPrimary = false): void {
@@ -264,8 +264,8 @@ export class Database {
   }
 
   /**
-   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with
-   * `unavailable` when the time is over.
+   * Purges this node's copy of what was deleted so far, once object storage covers it. Refused with `unavailable` when
+   * the time is over.
    */
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();

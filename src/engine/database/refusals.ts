@@ -1,4 +1,4 @@
-/** What those are told whose call an open branch cannot carry through. */
+/** The refusals of calls that an open branch cannot carry through. */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { Fenced } from "../history/manifest-writer.ts";
 import { TurnedAway } from "../api/engine-port.ts";

@@ -1,9 +1,9 @@
 /**
- * Takes whatever was deleted out of one open database's files: the log, the slack of pages, and pages that are cached.
+ * Purges one open database's files of deleted data: the log, the slack of pages, and pages that are cached.
  *
- * Always true when a run has ended well: nothing that had been deleted before it began is in the file or its log, on
- * disk, or can come back there. Writers are held up for a moment at most, and only while object storage catches up with
- * the log; a reader that needs the log is waited for. Must not know: what was deleted, the queue.
+ * Always true when a run has ended well: nothing that was deleted before it began is in the file or its log, on disk,
+ * or can come back there. Writers are held up for a moment at most, and only while object storage catches up with the
+ * log; a reader that needs the log is waited for. Must not know: what was deleted, the queue.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

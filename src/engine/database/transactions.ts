@@ -177,7 +177,7 @@ export class Transactions {
 
   /**
    * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile.
-   * Rejects when nothing of it has happened, and with UnknownOutcome when that cannot be told.
+   * Rejects when nothing of it has happened, and with UnknownOutcome when that is unknown.
    */
   async runElsewhere({ work, deadlineMs }: WriteItem): Promise<Transaction> {
     const {

@@ -38,8 +38,8 @@ const foldsUncutMax = 16;
 /** What a group of one small write takes of the log, about. */
 const smallGroupLogBytes = 32 * 1024;
 /**
- * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late
- * by what a few groups have written over old frames (engine/database/wal-checkpointer), which is less than three
+ * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is noticed late,
+ * after a few groups have been written over old frames (engine/database/wal-checkpointer), which is less than three
  * checkpoints' worth.
  */
 export const walBytesMax = 512 * 1024 * 1024;
@@ -179,9 +179,9 @@ export class WalCheckpointer {
   }
 
   /**
-   * Takes what a transaction that was cut short has left behind the log's end off the disk: read again after a crash it
-   * could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index says
-   * what cannot be, which the next to open the file makes anew.
+   * Removes from the disk what a transaction that was cut short has left behind the log's end: read again after a crash
+   * it could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index is
+   * inconsistent, which the next opening makes anew.
    */
   async cutLoose(): Promise<void> {
     this.#look();

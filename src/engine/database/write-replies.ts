@@ -1,8 +1,8 @@
 /**
- * What those are answered who have asked one open database for a write.
+ * The answers to the writes of one open database.
  *
- * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is
- * noted, and leaves as a writer's does (engine/database/reply-gate), a durable one only when object storage covers it.
+ * Always true: every write is answered once, with its outcome; an answer speaks of a commit only when it is noted, and
+ * leaves as a writer's does (engine/database/reply-gate), a durable one only when object storage covers it.
  * Must not know: queues, how a write is run.
  */
 import { ServiceError } from "../../base/faults/errors.ts";

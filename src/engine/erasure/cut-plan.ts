@@ -126,8 +126,8 @@ async function findBeginnings(
 }
 
 /**
- * Where a timeline may begin whose first state holds data of the erasures: at its first checkpoint that does not, or at
- * its end if it is the manifest's.
+ * Where a timeline may begin whose first state holds data of the erasures: at its first checkpoint without such data,
+ * or at its end if it is the manifest's.
  */
 async function beginningAbove(
   { place, known }: CutPlanParts,

@@ -96,7 +96,7 @@ export class ErasureRunner {
 
   /**
    * Removes what this node has of the database on its disk, for the erasures of the node that writes it. Waits for the
-   * jobs on the database here, which restore and put what it held, and for an erasure's.
+   * database's jobs here, which restore and put what it held, and for an erasure's.
    */
   removeCopies(uuid: string): Promise<void> {
     return this.#turn.run(async () => {

@@ -111,8 +111,8 @@ export class Prover {
   }
 
   /**
-   * Whether everything that is listed is live: referred to, or made since the cut of states that are kept, as packing
-   * leaves it behind all the time. Objects that are not ours are never collected, but scanned like all others.
+   * Whether everything that is listed is live: referred to, or made since the cut of states that are kept, which
+   * packing leaves behind all the time. Objects that are not ours are never collected, but scanned like all others.
    */
   async isCollected({ listed, live, manifests }: Survey): Promise<boolean> {
     for (const key of listed) {

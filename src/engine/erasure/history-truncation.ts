@@ -48,8 +48,8 @@ export function restoringTimelines({ manifest, history }: Past): readonly Restor
 
 /**
  * The transaction id of the branch after which the erased data cannot have been written there any more; 0 where it
- * never can have been. That is the erasure itself where it happened, and where the branch that it happened on came from
- * this one, the fork: what was written here later never got there.
+ * never can have been. It is the erasure itself where it happened, and the fork where the branch that it happened on
+ * came from this one: what was written here later never got there.
  */
 export function cutTxid(branches: readonly CatalogBranch[], points: readonly ErasurePoint[], branchId: string): number {
   return points.reduce((most, point) => Math.max(most, computeBound(branches, point, branchId)), 0);
@@ -96,8 +96,8 @@ export function firstStateFrom(
 }
 
 /**
- * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that
- * goes. The manifest's stays.
+ * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that is
+ * removed. The manifest's stays.
  */
 export type Beginnings = readonly (number | undefined)[];
 

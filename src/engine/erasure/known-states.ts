@@ -1,7 +1,7 @@
 /**
- * Which states are known to be free of which erasures' data, so that a run that is repeated restores nothing again.
+ * Which states are known to be free of which erasures' data, so that a repeated run restores nothing again.
  *
- * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
+ * Safe to keep because a state never changes, and safe to lose: it is checked once more.
  */
 import { findRestorePlan } from "../history/timelines.ts";
 import type { Past } from "./history-truncation.ts";

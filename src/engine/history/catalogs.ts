@@ -93,8 +93,8 @@ export class Catalogs {
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
   /**
-   * Of databases whose catalog was put back, which an operator has accepted: the ids of branches that a catalog has
-   * named since. As many as that happens to.
+   * For databases whose catalog was put back and accepted by an operator: the ids of branches that a catalog has named
+   * since. There are as many as operators accept.
    */
   readonly #namedSincePutBack = new Map<string, Set<string>>();
 
@@ -245,8 +245,8 @@ export class Catalogs {
       this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
       return true;
     } catch (error) {
-      // One in doubt is enough: of two changes to the same catalog one lands at most, and one to a newer catalog tells
-      // that the other's time is over.
+      // One in doubt is enough: of two changes to the same catalog at most one lands, and a change that landed on a
+      // newer catalog shows that the other's time is over.
       if (
         error instanceof StoreError &&
         error.kind === "unknown_outcome" &&

@@ -95,9 +95,9 @@ function pinned(history: History): History {
 }
 
 /**
- * The history with a timeline more. At its bound the oldest timelines that no checkpoint needs give way: a branch that
- * changes so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill
- * it, as one that would is refused (`refuseCheckpoint`), but for those of an older build.
+ * The history with one more timeline. At its bound the oldest timelines that no checkpoint needs are dropped: a branch
+ * that changes so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never
+ * fill it, as one that would is refused (`refuseCheckpoint`), but for those of an older build.
  */
 export function withTimeline(history: History, timeline: Timeline): History {
   const timelines = [...history.timelines, timeline];

@@ -274,9 +274,8 @@ export class ManifestWriter {
   }
 
   /**
-   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor
-   * behind a name that is over: under a clock that went back, garbage with names of the future would else stay for as
-   * long.
+   * Nothing of this epoch that was named earlier is still to come. Never falls behind an earlier value, nor behind a
+   * name that is over: under a clock that went back, garbage with names of the future would otherwise stay that long.
    */
   #computeGarbageBelowUlid(settled: string): string {
     let oldest = this.#options.world.ulid();

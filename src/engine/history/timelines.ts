@@ -82,8 +82,8 @@ export function isTxidLost({ lost, writerEpochs }: Pick<Manifest, "lost" | "writ
 }
 
 /**
- * The lost ranges with others. What touches becomes one: claims that follow each other without a commit lose the same
- * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by
+ * The lost ranges with others. Ranges that touch become one: claims that follow each other without a commit lose the
+ * same ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by
  * itself.
  */
 export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {

@@ -87,7 +87,7 @@ export class Copies {
 
 /**
  * Before the first engine thread begins: registers what this disk has from a time when its node was alone. A node that
- * is alone again must not call this, but `unregisterCopies`. Throws StoreError.
+ * is alone again must call `unregisterCopies` instead. Throws StoreError.
  */
 export async function registerCopies({
   records,

@@ -1,5 +1,5 @@
 /**
- * Database files on the local disk: where they lie, how one comes into being, how they go.
+ * Database files on the local disk: where they lie, how one is made, how they are removed.
  *
  * Always true: a file appears under its name whole and synced or not at all.
  */
@@ -67,8 +67,8 @@ export function databaseUuids(databasesDirectory: string): string[] {
 const unfinished = /\.db\.[0-9A-Z]{26}\.tmp(?:-wal|-shm|-journal|\.restoring)?$/;
 
 /**
- * Removes what a crash has left of files that were being made for the database. Call while none is being made. A power
- * loss may bring them back; then the next start removes them.
+ * Removes unfinished files of the database that a crash has left. Call while none is being made. A power loss may bring
+ * them back; then the next start removes them.
  */
 export function removeLeftovers(databasesDirectory: string, uuid: string): void {
   const directory = databaseDirectory(databasesDirectory, uuid);

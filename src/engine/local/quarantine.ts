@@ -168,8 +168,8 @@ export class Quarantine {
 const besides = ["", "-wal"];
 
 /**
- * Everything that lies in the quarantine of a data directory, oldest first of each database. May be asked of the
- * directory of a node that runs.
+ * Everything in the quarantine of a data directory, oldest first of each database. Also works on the directory of a
+ * running node.
  */
 export function listQuarantine(dataDirectory: string): Quarantined[] {
   const root = quarantineDirectory(join(dataDirectory, "db"));

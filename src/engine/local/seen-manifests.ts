@@ -24,7 +24,7 @@ import type { DatabaseState } from "../../model/schema.ts";
 /** Branches for which a thread remembers the newest manifest that it served from. */
 const seenManifestsMax = 100_000;
 /**
- * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
+ * How often what was seen of a branch is noted on disk while it is written, and for how many branches of a thread in
  * one second: 0.1 ms each.
  */
 export const seenNotedMs = 30_000;

@@ -77,8 +77,8 @@ export class Chores {
   }
 
   /**
-   * Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next
-   * claim, pack or deletion.
+   * Whether one more deleted database can be remembered. A forgotten collection comes back with the next claim, pack or
+   * deletion.
    */
   get mayPurge(): boolean {
     return this.#due.purge.size < this.#most;

@@ -33,7 +33,7 @@ import { referenced } from "../history/timelines.ts";
 import { lostManifest, wentBack } from "../api/lost.ts";
 
 /**
- * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by
+ * An object may come to a deleted database this many graces after the last one was removed: an hour, as the grace is by
  * default. It is looked for half way and at the end, and the erasures of the database are complete then.
  */
 export const lateGraces = 6;

@@ -231,8 +231,8 @@ export class BranchOpening {
 const acceptedAsOlder = "object storage was put back to before it, which was accepted";
 
 /**
- * Whether a file is what a full disk has left of a first one under an earlier build: of fewer bytes than an empty
- * database has, and no database that can be read. Nothing was ever written into such a file.
+ * Whether a full disk left this as a first file under an earlier build: fewer bytes than an empty database has, and no
+ * readable database. Nothing was ever written into such a file.
  */
 function isCutFirstFile(path: string, empty: Uint8Array): boolean {
   if (!existsSync(path) || statSync(path).size >= empty.length) return false;

@@ -1,9 +1,8 @@
 /**
  * Makes open databases: the file, its manifest, its shipper and its actor, tied together.
  *
- * Owns what outlives a handle on this thread and is no claim (engine/writer/claims): the files that are made and
- * removed, what was set aside of them, and the permits that all handles share. Must not know: what is open, what is
- * asked of it.
+ * Owns what outlives a handle on this thread, except claims (engine/writer/claims): making, removing and setting aside
+ * files, and the permits that all handles share. Must not know: what is open, what is asked of it.
  */
 import { existsSync } from "node:fs";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
@@ -258,8 +257,8 @@ export class DatabaseOpener {
   }
 
   /**
-   * Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no
-   * copy, and stays.
+   * Removes this node's copy of the database, with what was set aside. What it has seen of the database in object
+   * storage is no copy, and stays.
    */
   async removeCopy(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;

@@ -131,9 +131,9 @@ export class Registry {
   }
 
   /**
-   * Closes what is open of the database and may be behind its manifests, so that it is opened at the newest: this node
-   * is about to write it. Only what it has claimed stays; whether that is still the newest claim its manifest's next
-   * move tells.
+   * Closes the database's open branches that may be behind their manifests, so that they are opened at the newest: this
+   * node is about to write it. Only what it has claimed stays; its manifest's next move tells whether that is still the
+   * newest claim.
    */
   async freshen(uuid: string): Promise<void> {
     const { opener, catalogs } = this.#options;
@@ -248,7 +248,7 @@ export class Registry {
   }
 
   /**
-   * Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be
+   * Closes the handles of the database's branches that do not exist any more: one that was in use when it was to be
    * closed stays open.
    */
   async removeOtherBranches(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {

@@ -36,8 +36,8 @@ export class SqlChoice {
   }
 
   /**
-   * The next batch of those that have a place of their kind: writes first, which hold a database up; of the reads fresh
-   * ones first; among equals that of the tenant who has used least, and one whose database has no process now.
+   * The next batch of those that have a place of their kind: writes first, which hold a database up; fresh reads before
+   * long ones; among equals that of the tenant who has used least, and one whose database has no process now.
    */
   next(
     queues: Readonly<Record<keyof SqlPlaces, readonly Waiting[]>>,

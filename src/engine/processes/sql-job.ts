@@ -1,4 +1,4 @@
-/** What processes run for callers, from its arrival to its end: who waits, what runs, what became of it. */
+/** What processes run for callers, from its arrival to its end: who waits, what runs, how it ended. */
 import type { ServiceError } from "../../base/faults/errors.ts";
 import type { Cancel } from "../../base/world.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";

@@ -2,7 +2,7 @@
  * A process that runs user SQL, seen from the node that has started it.
  *
  * Always true: it is given what it needs and nothing else, two pipes and an environment without a secret; once it is
- * killed, nothing more is heard from it but its end, and that comes after the system has closed its files.
+ * killed, only its end is heard, after the system has closed its files.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { setPriority } from "node:os";

@@ -303,8 +303,8 @@ export class ManifestWatcher {
   }
 
   /**
-   * Object storage gives an older manifest than was seen or served: from a cache that lags, or it was put back, if that
-   * goes on. The copy is kept.
+   * Object storage gives an older manifest than was seen or served: from a cache that lags, or, if that goes on,
+   * because it was put back. The copy is kept.
    */
   #isOlder(branch: FollowedBranch, seen: ManifestPosition, { uuid, branchId, epoch, seq }: Manifest): true {
     if (++branch.olderLooks < limits.pastManifestLooksMax) return true;

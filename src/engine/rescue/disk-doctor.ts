@@ -1,5 +1,5 @@
 /**
- * The look at a node's data directory: what each file is to its branch's manifest, and what else lies there.
+ * The look at a node's data directory: how each file relates to its branch's manifest, and what else is there.
  *
  * Always true: it only reads, takes no lock and opens no file with SQLite, which would put others beside it. Files that
  * are checked are copied away first. Must not know: how a manifest is read, who reads the findings.

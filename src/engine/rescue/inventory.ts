@@ -3,7 +3,7 @@
  * restore share.
  *
  * Always true: it only reads. What it calls missing or unsound was looked at twice, and nothing had replaced the
- * manifest that refers to it meanwhile: a node that packs and collects beside it makes nothing look broken. In memory
+ * manifest that refers to it meanwhile: a node that packs and collects meanwhile makes nothing look broken. In memory
  * are the references of one database, one page of its listing and, of what is proven, a few objects.
  */
 import { StoreError } from "../../base/faults/errors.ts";

@@ -1,10 +1,10 @@
 /**
  * The plan that mends a database in object storage, and its execution.
  *
- * Always true: a plan comes out of what is stored and of nothing else, so that looking again at the same store gives
- * the same one; it names what is lost by it. Only the plan that was looked at is carried out: it is made anew, and must
- * be the same by its digest. Each object is replaced under the condition that it is still what the plan saw. A deleted
- * database and what a newer build has written are left alone.
+ * Always true: a plan comes out of what is stored and of nothing else, so that the same store gives the same one again;
+ * it names what is lost by it. Only the approved plan is carried out: it is made anew, and must have the same digest.
+ * Each object is replaced under the condition that it is still what the plan saw. A deleted database and what a newer
+ * build has written are left alone.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

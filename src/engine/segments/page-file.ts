@@ -2,8 +2,8 @@
  * A database file onto which the pages of a state are laid, whatever holds them.
  *
  * Always true: groups come from the newest to the oldest, so that each page is written once and a page that a smaller
- * database had cut off never comes back; ids that are missing between two groups are known to name nothing, or the file
- * is refused. Must not know: objects and how they are fetched, under which name the file appears.
+ * database had cut off never comes back; ids between two groups are known to name nothing, or the file is refused. Must
+ * not know: objects and how they are fetched, under which name the file appears.
  */
 import { ftruncateSync } from "node:fs";
 import { writeWhole } from "../../base/disk.ts";

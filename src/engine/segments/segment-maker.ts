@@ -96,8 +96,8 @@ export interface SegmentMaker {
    */
   state(path: string, check: boolean): Promise<DatabaseState>;
   /**
-   * The file of a state, of the objects that hold it, in their order (engine/segments/restore). Gives its size in
-   * pages. Throws StoreError, and what the objects throw.
+   * Makes the file of a state from the objects that hold it, in their order (engine/segments/restore). Gives its size
+   * in pages. Throws StoreError, and what the objects throw.
    */
   restore(order: RestoreOrder, objects: AsyncIterable<FetchedObject>): Promise<number>;
   /** Removes a database file that was made here, with what SQLite leaves beside one. */

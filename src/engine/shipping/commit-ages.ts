@@ -1,9 +1,9 @@
 /**
  * How old the oldest commit is that object storage does not cover.
  *
- * Always true: never younger than it is, and older by at most the length of a stretch: commits that follow each other
- * within one share the time of the first. Stretches get longer when there are many, so that an outage of any length
- * takes the same room.
+ * Always true: never reported younger than it is, nor older by more than the length of a stretch: commits that follow
+ * each other within one share the time of the first. Stretches get longer when there are many, so that an outage of any
+ * length takes the same room.
  */
 import type { World } from "../../base/world.ts";
 

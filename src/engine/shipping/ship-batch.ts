@@ -1,5 +1,5 @@
 /**
- * Groups on their way to object storage, and what the manifest comes to say when it covers them.
+ * Groups on their way to object storage, and what the manifest says once it covers them.
  *
  * Functions of plain data: no store, no log.
  */

@@ -278,8 +278,8 @@ export class Shipper {
 
   /**
    * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment;
-   * undefined when that takes more log than asked for. What travels in the manifest takes the tail's newest groups in
-   * and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
+   * undefined when that takes more log than asked for. What travels in the manifest merges with the tail's newest
+   * groups and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
    * fraction of the room, and a tail holds several times as many before it must become an object.
    */
   async #take(isTail: boolean, logBytesMost: number): Promise<ShipBatch | undefined> {

@@ -1,6 +1,5 @@
 /**
- * How many tenants have calls under way on each engine thread: a command gives way to others only where there are
- * others.
+ * How many tenants have calls under way on each engine thread: a command yields to others only where there are others.
  */
 export class LanesUse {
   /** Calls that are under way, by lane and tenant. */

@@ -1,11 +1,11 @@
 /**
- * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is given back.
+ * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is released.
  *
- * Owns what outlives a handle: the manifests that were claimed (so that a branch which was closed for a while is not
- * claimed anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the
- * branches that were lost to another writer (which this node must not take back by itself, or the two would duel for
- * ever). Always true: with coordination a branch is claimed only while the database is held, and from another node only
- * while the lease is certain. Must not know: open handles, files but the mark of a restored one.
+ * Owns what outlives a handle: the manifests that were claimed (so that a briefly closed branch is not claimed anew),
+ * how far branches were answered that may come back with less, and, where nothing coordinates nodes, the branches that
+ * were lost to another writer (which this node must not take back by itself, or the two would duel for ever). Always
+ * true: with coordination a branch is claimed only while the database is held, and from another node only while the
+ * lease is certain. Must not know: open handles, files but the mark of a restored one.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";

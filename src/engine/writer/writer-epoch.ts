@@ -50,8 +50,8 @@ export async function claimWriterEpoch(
 }
 
 /**
- * Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who
- * asks for the claim.
+ * Makes a landed claim known to the catalog and to the disk. What fails here is done again by the next request for the
+ * claim.
  */
 export async function recordWriterEpoch(
   parts: WriterEpochParts,

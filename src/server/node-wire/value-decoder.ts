@@ -152,7 +152,7 @@ class Decoder {
     return name;
   }
 
-  /** Whether the name is here, at this place. */
+  /** Whether the name lies between `start` and this place. */
   #isAt(start: number, name: string): boolean {
     if (this.#at - start !== name.length) return false;
     for (let index = 0; index < name.length; index++)
