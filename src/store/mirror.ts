@@ -1,7 +1,7 @@
 /**
  * One object of another store as it should be here: put, replaced or removed so that it is.
  *
- * Always true: nothing is replaced but what was just read, so that two who copy into one place do not mix unseen.
+ * Always true: nothing is replaced but what was just read, so that two copies into one place do not mix unnoticed.
  */
 import { StoreError } from "../base/faults/errors.ts";
 import { listed } from "./port/listing.ts";

@@ -1,6 +1,6 @@
 /**
- * Where a node's objects are, and how to get at them. A location is plain data, so that every thread can open the
- * store for itself.
+ * Where a node's objects are, and how to reach them. A location is plain data, so that every thread can open the store
+ * for itself.
  */
 import { resolve } from "node:path";
 import type { World } from "../base/world.ts";

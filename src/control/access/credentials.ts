@@ -1,7 +1,7 @@
 /**
- * From a bearer credential to who it is.
+ * From a bearer credential to its identity.
  *
- * Always true: whatever is wrong with a credential, the caller learns only that it is not good, or that it has expired;
+ * Always true: whatever is wrong with a credential, the caller learns only that it is invalid, or that it has expired;
  * a credential is remembered here by its hash alone. Must not know: what the identity may do (control/access/access).
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";

@@ -1,5 +1,5 @@
 /**
- * Tokens: what is written into one, how it is signed, and what makes one good.
+ * Tokens: what is written into one, how it is signed, and what makes one valid.
  *
  * A token is a JWT signed with EdDSA whose header names the key (`kid`). Claims: `db` and `uuid` (one database), or
  * `ns` (the profiles of a namespace) with `del` (the number of its newest deletion); `scope`; `iat` and `exp` in

@@ -1,5 +1,5 @@
 /**
- * What is told to the audit log: an entry as its witness gives it, and whether the policy of its namespace wants it.
+ * What the audit log is told: an entry as its witness gives it, and whether the policy of its namespace wants it.
  *
  * Must not know: when and where events are stored.
  */

@@ -155,7 +155,7 @@ export class AuditLog {
 
   /**
    * A page of a namespace's stream, with what this node has recorded so far unless the store takes long; empty and
-   * complete when the policy has none. Refuses a cursor that is none.
+   * complete when the policy has none. Refuses an invalid cursor.
    */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
     const { enabled } = await this.#options.readPolicy(namespace);

@@ -167,7 +167,7 @@ export class CopyRecords {
 
   /**
    * The node never comes back, and its disk is destroyed: nothing waits for it any more, and it is not let in again.
-   * Gives the number of copies that this was said of. May be asked again when it could not be ended.
+   * Gives the number of copies that this ends. May be repeated when it could not be completed.
    */
   async forget(node: string): Promise<number> {
     await surePut(this.#store, forgottenNodeKey(node), encodeUtf8(node), { kind: "absent" });

@@ -218,8 +218,8 @@ export class Databases {
   }
 
   /**
-   * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases
-   * go on in an outage, and a deletion elsewhere is noticed when it ends.
+   * Reads a claim again, once for all callers. While the store does not answer, what is known stays true: databases go
+   * on in an outage, and a deletion elsewhere is noticed when it ends.
    */
   #refresh(name: string, known: NameClaim | undefined): Promise<NameClaim | undefined> {
     const reading = this.#read(name)
@@ -284,8 +284,8 @@ export class Databases {
   }
 
   /**
-   * The claim with every time that a wrong clock has told taken for now; the same one when there is none. A deletion in
-   * the future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a
+   * The claim with every time of a wrong clock replaced by now; the same one when there is none. A deletion in the
+   * future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a
    * token lives stays: it keeps them away no longer than it had to, and no token comes back by the mistake of a clock.
    */
   #setRight(claim: NameClaim): NameClaim {

@@ -232,8 +232,8 @@ export class ErasureCoupons {
   }
 
   /**
-   * The coupon, without a marker when it is complete. Before that goes what a store with versions keeps of the coupon
-   * as it was: the key of its traces would tell a guess at the erased data from the truth.
+   * The coupon, without a marker when it is complete. Before that, older versions of the coupon are removed from a
+   * store that keeps versions: the key of its traces would tell a guess at the erased data from the truth.
    */
   async #removeLeftovers(coupon: ErasureCoupon): Promise<ErasureCoupon> {
     const { store, log } = this.#options;

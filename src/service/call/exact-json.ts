@@ -175,8 +175,8 @@ export function* carriedJson(message: Message): Generator<CarriedJson> {
 export type JsonFinding = "plain" | "large_number" | "too_deep";
 
 /**
- * Looks through parsed JSON once: deeper than `levels` levels of arrays and objects, or holding a number beyond the
- * integers that a double tells apart, whose text may have said something else. Recurses no deeper than `levels`.
+ * Looks through parsed JSON once: whether it is deeper than `levels` levels of arrays and objects, or holds a number
+ * beyond the integers that a double tells apart, whose text may have been another. Recurses no deeper than `levels`.
  */
 export function inspectJson(json: unknown, levels: number): JsonFinding {
   if (typeof json === "number")
@@ -222,9 +222,9 @@ export function getRawNumber(value: unknown): string | undefined {
 }
 
 /**
- * JSON.parse, but integers that a double cannot hold, and numbers beyond its range, become raw JSON that
- * JSON.stringify writes out digit by digit (see rawNumberOf). Ten times slower than JSON.parse, so it is for texts in
- * which inspectJson has found a large number: a search of the text for one costs more than that look (measured).
+ * JSON.parse, but integers that a double cannot hold, and numbers beyond its range, become raw JSON that JSON.stringify
+ * writes out digit by digit (see rawNumberOf). Ten times slower than JSON.parse, so it is for texts in which
+ * inspectJson has found a large number: searching the text for one costs more (measured).
  * @throws SyntaxError
  */
 export function parseExact(text: string): unknown {

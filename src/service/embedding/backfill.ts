@@ -79,7 +79,7 @@ export class Backfill {
   readonly #options: BackfillOptions;
   readonly #waiting = new Map<string, Place>();
   /**
-   * Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken
+   * Databases that have been gone through without anything missing since, with the time: a rewind may have taken
    * vectors away.
    */
   readonly #complete = new LruMap<string, number>(backfillsCompleteMax);

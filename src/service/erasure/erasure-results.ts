@@ -127,8 +127,8 @@ export class ErasureResults {
 }
 
 /**
- * Why an attempt came to nothing, for the coupon's reader. Refusals and faults of storage name objects and transaction
- * ids, never content.
+ * Why an attempt failed, for the coupon's reader. Refusals and faults of storage name objects and transaction ids,
+ * never content.
  */
 function failureInWords(error: unknown): string {
   const isTold = error instanceof ServiceError || error instanceof StoreError;

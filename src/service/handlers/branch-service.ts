@@ -2,7 +2,7 @@
  * Branches, checkpoints and rewind over the wires.
  *
  * Owns the names that clients give them and the form of the answers. Always true: no name reaches the engine unchecked.
- * What a fork or a rewind is, the engine knows.
+ * Must not know: what a fork or a rewind is.
  */
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";

@@ -56,7 +56,7 @@ function tokenHandlers(
         throw invalid("a token is for a database, named without @branch, and covers all its branches");
       const scope = checkScope(request.scope);
       const expiresIn = checkLifetime(request.expiresIn);
-      // A profile's name is claimed here if need be: its agent holds the token before its first ingest, and the token
+      // A profile's name is claimed here if it is free: its agent has the token before its first ingest, and the token
       // must say which database it is for. A plain database is created by its own call.
       const record = await (parseProfileDatabaseName(name)
         ? node.databases.ensure(name)

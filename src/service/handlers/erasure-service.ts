@@ -1,4 +1,4 @@
-/** Erasures over the wires: what may be asked for, and what a coupon looks like. */
+/** Erasures over the wires: what may be erased, and what a coupon looks like. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   ErasureCouponSchema,

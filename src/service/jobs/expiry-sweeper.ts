@@ -26,8 +26,8 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 /** How often a node looks for what is due in its shards while there is some. */
 export const dueLookMs = 300_000;
 /**
- * While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry
- * may have come late.
+ * While none is due, it looks soon after each full hour, as nothing is due before, and this often besides: an entry may
+ * have come late.
  */
 const dueIdleLookMs = 1_800_000;
 /** Within so long after the hour, so that not all nodes look at once. */

@@ -2,9 +2,9 @@
  * What a node does for the databases of others: it purges its copies when an erasure or a deletion waits for them; and
  * in its shards it takes up deletions whose objects are still to be removed, and orders the copies of other nodes.
  *
- * Always true: an order goes only after the engine has said what it did; what fails is done again at the next
- * look. A node that starts begins by this, so that it serves nothing that was ordered away while it was down. Two nodes
- * that take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
+ * Always true: an order is removed only after the engine has answered it; what fails is done again at the next look. A
+ * node that starts does this first, so that it serves nothing whose purge was ordered while it was down. Two nodes that
+ * take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -88,8 +88,8 @@ export class ReplicaRemover {
   }
 
   /**
-   * Carries out what was ordered while the node was down, for a while, and looks after it from now on. One that is
-   * alone waits for nothing.
+   * Carries out, for a while, what was ordered while the node was down, and looks after orders from now on. A lone node
+   * waits for nothing.
    */
   async start(): Promise<void> {
     const { world, cluster } = this.#parts;

@@ -127,8 +127,8 @@ export class Places {
   }
 
   /**
-   * Asks the leases where the database is, and takes it if it is to be here. Shared by all who ask meanwhile, who go on
-   * in the order in which they came.
+   * Asks the leases where the database is, and takes it if it is to be here. All callers meanwhile share this, and go
+   * on in the order in which they came.
    */
   #shared(uuid: string): Promise<Place | undefined> {
     const begun = this.#searches.get(uuid);

@@ -26,8 +26,8 @@ export class Rendezvous {
   }
 
   /**
-   * The node that should take what the key names, among those that may; one that does not reach object storage only
-   * when no other is left: it could not write it.
+   * The node that should take what the key names, among those that may. One that does not reach object storage is named
+   * only when no other is left: it could not write it.
    */
   first(key: string, mayTake: (node: LiveNode) => boolean = () => true): LiveNode | undefined {
     const seed = computeSeed(key);

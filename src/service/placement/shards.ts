@@ -90,8 +90,8 @@ export class Shards implements OwnedShards {
 }
 
 /**
- * Who owns each shard. What changes with the nodes is worked out anew, and nothing else: four million weights take a
- * tenth of a second.
+ * Who owns each shard. Only what changes with the nodes is computed anew: four million weights take a tenth of a
+ * second.
  */
 export class ShardOwners {
   readonly #seeds: readonly Seed[] = Array.from({ length: shardsCount }, (_, shard) =>

@@ -14,8 +14,8 @@ import type { LeaseKeys } from "./lease-records.ts";
 import type { LiveNode } from "../port/leases.ts";
 
 /**
- * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred
- * for nothing.
+ * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold, and none is
+ * preferred.
  */
 const coordNodesPageMax = 1_000;
 const coordNodesMax = 100_000;

@@ -2,9 +2,8 @@
  * Object storage in a local directory, with the same compare-and-set across processes as S3 gives.
  *
  * Owns what the port promises: conditions, deletes, listings, purges. How a version gets its name and loses it, so that
- * neither a race nor a full disk nor a power loss breaks a promise, is `version-files`, which says how the files lie.
- * A key that is deleted leaves nothing, nor does a folder that is empty; what a crash or an earlier build has left goes
- * with the listings that come across it.
+ * neither a race nor a full disk nor a power loss breaks a promise, is `version-files`, which says how the files lie. A
+ * deleted key leaves nothing, nor does an empty folder; listings remove what a crash or an earlier build has left.
  */
 import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";

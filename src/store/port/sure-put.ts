@@ -22,7 +22,7 @@ function stillHolds(condition: PutCondition, current: StoredObject | undefined):
 }
 
 /**
- * Puts the bytes if the condition holds, and settles doubt by reading back. Throws StoreError("unknown_outcome") when
+ * Puts the bytes if the condition holds, and resolves doubt by reading back. Throws StoreError("unknown_outcome") when
  * the put may still land: the caller must offer the same bytes under the same condition again before anything else.
  */
 export async function putUntilKnown(
