@@ -129,7 +129,7 @@ export class Assistant {
 
   /**
    * What the model writes for the task. Throws overloaded before anything is sent, request_timeout when the caller's
-   * time was over, unavailable for everything the provider does.
+   * time was over, unavailable for every failure of the provider.
    */
   async write<Value>(task: AssistantTask<Value>, { deadlineMs, signal }: Patience): Promise<Value> {
     if (this.#underWay >= assistantCallsMax) {

@@ -1,6 +1,6 @@
 /**
- * The way out for the clients of providers: to the address that was configured, with nothing said that the protocol
- * does not ask for, and with an answer of bounded size.
+ * The way out for the clients of providers: to the configured address, with nothing that the protocol does not need,
+ * and with an answer of bounded size.
  *
  * Always true: no redirect is followed, as it could carry texts and the key to a host that no policy was asked about;
  * of the headers that a client package makes, only those that the protocols need are sent.

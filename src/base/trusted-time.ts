@@ -20,8 +20,8 @@
 import { limits } from "./limits.ts";
 
 /**
- * Clocks that differ by no more than this tell the same time. More than the steps of NTP, than what a slow answer
- * leaves open of a store's clock, and than nodes of a cluster differ; far less than anything is kept for.
+ * Clocks that differ by no more than this count as equal. More than the steps of NTP, than what a slow answer leaves
+ * open of a store's clock, and than nodes of a cluster differ; far less than anything is kept for.
  */
 export const clockSlackMs = 60_000;
 /**
@@ -140,8 +140,8 @@ export class TrustedTime {
   }
 
   /**
-   * Looks at the machine's clock, every second or so. Says whether the store is to be asked for its own: that was moved
-   * since, or never told.
+   * Looks at the machine's clock, every second or so. Says whether to ask the store for its own: the clock was moved
+   * since, or the store never told.
    */
   look(): boolean {
     if (this.#hasStore) return !isSame(this.#wall, this.#wallAtWord);

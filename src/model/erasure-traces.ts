@@ -223,8 +223,8 @@ function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
 }
 
 /**
- * Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no
- * residue. The connection can do nothing else until it ends.
+ * Every window by which an erasure of the vectors that are there now could be looked for: what was written anew since
+ * is no residue. The connection can do nothing else until it ends.
  */
 export function* vectorWindows(view: Pick<View, "connection">): Generator<Uint8Array> {
   for (const row of view.connection

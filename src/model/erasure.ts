@@ -1,8 +1,8 @@
 /**
  * Hard deletion: a target resolved and removed in one transaction, with everything that was derived from it.
  *
- * Always true: after the commit no row of any table speaks of what was erased, but for the journal, which holds ids and
- * keyed hashes until the erasure is settled; the same coupon asked again gives the same answer and changes nothing.
+ * Always true: after the commit no row of any table has anything of what was erased, except the journal, which holds
+ * ids and keyed hashes until the erasure is settled; the same coupon again gives the same answer and changes nothing.
  * Must not know: pages, history, when an erasure is complete.
  */
 import { hash } from "node:crypto";

@@ -1,5 +1,5 @@
 /**
- * A number that only rises, and those who wait for it: committed, synced, shipped, applied.
+ * A number that only rises, and its waiters: committed, synced, shipped, applied.
  *
  * Why: "answer when everything up to here is safe" is the same question at every stage, so it has one shape.
  */

@@ -4,8 +4,8 @@
  * An object is lines of UTF-8, each ended by a line feed, each one event (format/audit/audit-event). Each event holds
  * the hash of the line of the event before, of the same node in the same stream.
  *
- * Always true: where an event was removed, changed or put in, a link is broken; only of a node's last event this cannot
- * be told.
+ * Always true: where an event was removed, changed or put in, a link is broken; only for a node's last event this
+ * cannot be told.
  */
 import { hash } from "node:crypto";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
@@ -48,9 +48,9 @@ export interface BrokenLink {
 }
 
 /**
- * Where the events of a stream do not follow from each other, node by node. `events` are all events of one namespace
- * from some time on, oldest first; what came before that time cannot be told, and the last event of a node is held by
- * nothing until the next one.
+ * The breaks in the chain of a stream's events, node by node. `events` are all events of one namespace from some time
+ * on, oldest first; what came before that time cannot be told, and nothing proves the last event of a node until the
+ * next one.
  */
 export function brokenLinks(events: readonly AuditEvent[]): readonly BrokenLink[] {
   const links = new Map<string, string>();

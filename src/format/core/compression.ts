@@ -1,8 +1,8 @@
 /**
  * Compression as a door, so that a simulation can keep it on its own thread and in its own order.
  *
- * Always true: what one press has made, every other reads; a frame that does not hold exactly the bytes it should is
- * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any
+ * Always true: what one press has made, every other one reads; a frame that does not hold exactly the bytes it should
+ * is corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any
  * level.
  */
 import { webcrypto } from "node:crypto";

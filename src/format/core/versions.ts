@@ -3,9 +3,9 @@
  * reader and writer takes its numbers from here, `palimpsest formats` prints it, and docs/formats.md says the rule.
  *
  * Always true: a version that a release has written is read by every later one; a new version is read by one release
- * before any writes it, so that two releases in a row work on one store side by side, and the older one takes over
- * again what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten
- * nor absent.
+ * before any writes it, so that two releases in a row work on one store side by side, and the older one can take over
+ * what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten nor
+ * absent.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 

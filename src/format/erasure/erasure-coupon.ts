@@ -75,8 +75,8 @@ export interface Traces {
 }
 
 /**
- * The copies on the disks of nodes that may hold what was erased: those that were there when all of history had been
- * cut. What is copied later is copied from what is left, unless a branch comes to be that was not looked at.
+ * The copies on the disks of nodes that may hold what was erased: those that existed when all of history had been cut.
+ * A later copy comes from what is left, unless there is a new branch that was not looked at.
  */
 export interface AwaitedCopies {
   /** Ids of the branches that had been cut. */

@@ -141,8 +141,8 @@ export function readPolicy(document: PolicyDocument, level: PolicyLevel): Policy
 }
 
 /**
- * What a document says that nothing here knows, by dotted paths, with the known field that may have been meant. It is
- * kept and given back, and enforces nothing.
+ * What a document says that is unknown here, by dotted paths, with the known field that may have been meant. It is kept
+ * and given back, and enforces nothing.
  */
 export function unknownFields(document: PolicyDocument): readonly string[] {
   const unknown = Object.entries(document).flatMap(([group, fields]) => {

@@ -1,8 +1,8 @@
 /**
  * What all vector caches of one thread share: the byte budget, and the one index build that may run at a time.
  *
- * Always true: what the holders hold together is within the budget, the least recently used going first. Must not
- * know: matrices, rows, databases.
+ * Always true: what the holders hold together is within the budget, as the least recently used are evicted first. Must
+ * not know: matrices, rows, databases.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits.ts";

@@ -3,8 +3,8 @@
  *
  * Always true: a space's dimension is fixed by the first vector that comes, and with it whether its vectors are an
  * embedder's or the callers' own; an embedder's vector goes only into a space of that embedder, and is looked for only
- * there, since vectors of two models are never near for a reason. What a caller brings is the caller's business. Must
- * not know: who embeds, and by what means.
+ * there, since nearness between vectors of two models means nothing. Vectors of callers are not judged. Must not know:
+ * who embeds, and by what means.
  */
 import type { Tx, View } from "../core/transaction.ts";
 import {

@@ -1,9 +1,9 @@
 /**
  * `palimpsest backup` and `palimpsest restore --all`: a fleet's objects from one store into another.
  *
- * Always true: the store that is copied from is opened to be read only; the other one says of itself that it is not
- * whole until it is. What is left undone is said, and done by the same command given again. Exit codes: 0 complete and
- * proven, 1 not, 2 a wrong command line.
+ * Always true: the source store is opened for reading only; the other one is marked as incomplete until it is complete.
+ * What is left undone is reported, and the same command given again does it. Exit codes: 0 complete and proven, 1 not,
+ * 2 a wrong command line.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

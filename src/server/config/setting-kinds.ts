@@ -1,7 +1,7 @@
 /**
  * What a variable's text may be: one small parser per kind, each with the words that say what it allows.
  *
- * Always true: `parse` answers undefined for whatever `allowed` does not describe, and throws never.
+ * Always true: `parse` answers undefined for whatever `allowed` does not describe, and never throws.
  */
 import { createPrivateKey } from "node:crypto";
 import { isUuid } from "../../format/core/binary.ts";

@@ -1,9 +1,8 @@
 /**
  * Which protocols a node speaks, and which of them it speaks with another node.
  *
- * Always true: two nodes speak the newest protocol that both know, and none where they know none in common; a build
- * that knows no `protocols` finds in `protocol` the only one that it speaks. Must not know: streams, what a payload
- * holds.
+ * Always true: two nodes speak the newest protocol that both know, or none; a build that knows no `protocols` finds in
+ * `protocol` the only one that it speaks. Must not know: streams, what a payload holds.
  */
 import type { ExchangeRequest } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { decodeClone, encodeClone } from "./clone-codec.ts";

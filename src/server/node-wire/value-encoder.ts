@@ -1,7 +1,7 @@
 /**
  * Writes payloads between nodes (value-wire).
  *
- * Always true: what is written is read as it was, to the last bit; what a payload cannot hold is a fault of ours, and
+ * Always true: what is written reads back the same, to the last bit; what a payload cannot hold is a fault of ours, and
  * what is more than the other node takes is refused before it leaves. Must not know: commands, streams, protocols.
  */
 import { assert } from "../../base/faults/assert.ts";

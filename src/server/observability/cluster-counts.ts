@@ -1,5 +1,5 @@
 /**
- * Counts what passes between this node and the others: calls by what came of them, links and leases that were lost.
+ * Counts what passes between this node and the others: calls by their outcome, links and leases that were lost.
  *
  * Always true: it changes nothing of what passes; nodes and databases are not told apart.
  */

@@ -123,9 +123,9 @@ function buildPath({ method }: Endpoint): string {
 }
 
 /**
- * The library stops reading a message that is too large, and a stream that is left so is destroyed together with its
- * connection, before or after the answer was written, as chance has it: the client then sees a reset, or waits for
- * ever (tried). So the rest is left unread until the answer is out, and discarded then.
+ * The library stops reading a message that is too large, and destroys a stream left so together with its connection,
+ * before or after the answer was written, as chance has it: the client then sees a reset, or waits for ever (tried). So
+ * the rest is left unread until the answer is out, and discarded then.
  */
 function keepUnread(request: WireRequest, response: WireResponse, discards: Discards): void {
   request[Symbol.asyncIterator] = () => request.iterator({ destroyOnReturn: false }) as NodeJS.AsyncIterator<unknown>;

@@ -145,7 +145,7 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
 /**
  * Inflates gzip, in the thread pool and piece by piece, each counted in the room before the next is made.
  * @throws ServiceError `payload_too_large` for more than `bytesMax`, or for more than a client's own compression of
- * anything it may mean to send can give; `overloaded`; `invalid_request`.
+ * honest content can give; `overloaded`; `invalid_request`.
  */
 export function inflate(compressed: Uint8Array, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
   return new Promise((resolve, reject) => {

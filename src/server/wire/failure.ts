@@ -1,8 +1,8 @@
 /**
- * The one translation of whatever was thrown into what a client may be told, for every wire.
+ * The one translation, for every wire, of what was thrown into what a client may be told.
  *
  * Always true: a bug or a fault of the outside never shows its own text to a client, but for the few words that say
- * what is wrong with a disk; a bug shows an id under which the log has it.
+ * what is wrong with a disk; a bug shows the id that it has in the log.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -81,7 +81,7 @@ export class Gate {
   }
 
   /**
-   * Lets pages of an allowed origin read the answer, and answers a browser's question whether they may ask.
+   * Lets pages of an allowed origin read the answer, and answers a browser that asks whether they may call.
    * @returns Whether the request was that question, and is answered.
    */
   admitPage(request: WireRequest, response: WireResponse): boolean {

@@ -1,6 +1,6 @@
 /**
  * From parsed JSON, or the text of a query parameter, to the value of a scalar field; and the refusal of what does not
- * fit, which finds its place on the way up.
+ * fit, which gets its place on the way up.
  *
  * Always true: a value of the client's never gets into a message, only names do. Must not know: messages.
  */

@@ -301,8 +301,8 @@ class PortListener implements Listener {
         idleFromMs = world.monotonicMs();
       });
     });
-    // Only a session with nothing open is idle: a health watch may be silent for hours. What else a peer may send does
-    // not count, or pings would keep a connection for ever; one that has asked for nothing yet has as long as for its
+    // Only a session with nothing open is idle: a health watch may be silent for hours. Nothing else that a peer sends
+    // counts, or pings would keep a connection for ever; a peer that has asked for nothing yet has as long as for its
     // headers.
     const look = (): void => {
       const idleMs = isUsed ? this.#times.idleConnectionMs : this.#times.headersTimeoutMs;

@@ -1,8 +1,8 @@
 /**
  * One open SQLite connection with its bounded cache of prepared statements.
  *
- * Owns: the handle and its settings. Always true: every setting that durability, erasure or safety rests on was
- * read back after it was set. Must not know: what the tables mean.
+ * Owns: the handle and its settings. Always true: every setting that durability, erasure or safety needs was read back
+ * after it was set. Must not know: what the tables mean.
  */
 import Database from "better-sqlite3";
 import { assert } from "../../base/faults/assert.ts";

@@ -2,9 +2,9 @@
  * One b-tree page as SQLite lays it out (sqlite.org/fileformat2.html, 1.6), judged without anything else: its header,
  * its freeblocks, its cells and the headers of the records within.
  *
- * Always true: nothing is read outside the page, and every loop ends with it; whatever SQLite itself would not have
- * written so is StoreError("corrupt"). It never looks at a value, so that it costs the same whatever a row holds. Must
- * not know: files, which trees there are, what a table is for.
+ * Always true: nothing is read outside the page, and every loop ends with it; what SQLite itself would not have written
+ * is StoreError("corrupt"). It never looks at a value, so that it costs the same whatever a row holds. Must not know:
+ * files, which trees there are, what a table is for.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { pageBytes } from "../../format/history/pages.ts";

@@ -199,8 +199,8 @@ export class WalReader {
 
   /**
    * Every whole commit from the place on, each with the place behind it; its pages only when they are wanted. An open
-   * or rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer` and then nothing
-   * more when the walk goes over more than `walkMax` bytes.
+   * or rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer`, and nothing after
+   * it, when the walk goes over more than `walkMax` bytes.
    */
   *#steps(withPages: boolean, walkMax = Infinity): Generator<Step | "longer"> {
     const start = this.#start();

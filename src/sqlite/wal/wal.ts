@@ -69,8 +69,8 @@ export class WalFile {
   }
 
   /**
-   * The page of each of the log's frames from the one of that index to the one before `to`: what a checkpoint of them
-   * can write into the database file.
+   * The page of each of the log's frames from the one of that index to the one before `to`: what a WAL checkpoint of
+   * them can write into the database file.
    */
   *pageNumbers(from: number, to: number): Generator<number> {
     const descriptor = this.#open();
