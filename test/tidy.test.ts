@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { maskSource } from "./support/source-mask.ts";
 import {
   badFileName,
+  deadMentions,
   listFloorBreaches,
   checkFiles,
   checkSources,
@@ -265,6 +266,13 @@ describe("the rules find what they are for", () => {
 });
 
 describe("references", () => {
+  test("a comment names files that are there", () => {
+    const sources = [file("base/world.ts", "/** See base/log and base/lag. */"), file("base/log.ts", "/** Logs. */")];
+    expect(deadMentions(sources)).toEqual([
+      { path: "base/world.ts", line: 1, message: expect.stringContaining("base/lag") },
+    ]);
+  });
+
   const threads = 'import { Worker } from "node:worker_threads";\n';
   const url = `${threads}new Worker(new URL(\`./thread\${extname(import.meta.url)}\`, import.meta.url));`;
 

@@ -154,7 +154,20 @@ export function checkSources(sources: readonly SourceFile[]): readonly Finding[]
     ...checkFiles(scanned),
     ...scanned.flatMap((file) => rules.flatMap((rule) => rule(file))),
     ...crowdedRooms(scanned),
+    ...deadMentions(scanned),
   ];
+}
+
+/** Files of src that a comment names, such as base/world, and that are not there. */
+export function deadMentions(scanned: readonly ScannedFile[]): readonly Finding[] {
+  const files = scanned.map(({ path }) => path.slice(0, -".ts".length));
+  const known = new Set([...files, ...files.map((path) => posix.dirname(path))]);
+  const mention = new RegExp(`(?<![\\w/.-])(?:${floors.flat().join("|")})/[a-z][a-z0-9/-]*[a-z0-9](?![\\w/<])`, "g");
+  return scanned.flatMap((file) =>
+    [...file.comments.matchAll(mention)]
+      .filter(([name]) => !known.has(name))
+      .map((match) => finding(file, match.index, `names ${match[0]}, which is not there; name the file of today`)),
+  );
 }
 
 /** Folders with more files than one holds in the head. */
