@@ -17,9 +17,10 @@ import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { databasePrefix, purgeKey } from "../../src/format/keys/object-keys.ts";
 import { LeaseTable } from "../support/shared-leases.ts";
-import { isGone, type BranchModel, type DatabaseModel, type Change } from "./branch-model.ts";
+import type { DatabaseModel } from "./branch-model.ts";
 import { Violation } from "./asks.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
+import { Mishaps } from "./mishaps.ts";
 import { NamesModel } from "./names-model.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { SharedClients } from "./shared-clients.ts";
@@ -40,11 +41,6 @@ const nodesCount = 3;
 const names = ["x", "y"];
 const clientsPerName = 2;
 const callsPerClient = 100;
-/**
- * A standard write is shipped within this of its answer, unless the store is very slow: what was answered longer before
- * a mishap survives it.
- */
-const shippedWithinMs = 60_000;
 const storyMsMax = 7_200_000;
 const quietMs = 30_000;
 /** By then everything of a deleted database is gone: it goes after a grace, and what comes late within six more. */
@@ -61,8 +57,7 @@ class SharedSimulation {
   readonly #nodes = new Map<string, SharedNode>();
   readonly #names: NamesModel;
   readonly #clients: SharedClients;
-  /** When something befell a node, the store or the leases, from and to. */
-  readonly #mishaps: { readonly fromMs: number; toMs: number }[] = [];
+  readonly #mishaps = new Mishaps();
   readonly #counts: Record<string, number> = {};
   #crashes = 0;
   /** Nodes that will never come back. */
@@ -131,7 +126,7 @@ class SharedSimulation {
       hints: stream(seed, "hints")() < 0.3,
       leasesNeverEnd: bugs.leasesNeverEnd ?? false,
       // Object storage did not answer for longer than a node that stops can wait.
-      handedOverShort: () => void this.#mishaps.push({ fromMs: scheduler.nowMs, toMs: scheduler.nowMs }),
+      handedOverShort: () => void this.#mishaps.add({ fromMs: scheduler.nowMs, toMs: scheduler.nowMs }),
       answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) =>
         this.#answered(node, target, call, answer),
     };
@@ -214,7 +209,7 @@ class SharedSimulation {
     const draw = this.#random();
     // An orderly end is none: nothing may be lost by it.
     if (draw < 0.12 || this.#isMild) return this.#stop(node);
-    this.#mishaps.push(mishap);
+    this.#mishaps.add(mishap);
     await this.#befall(node, draw);
     mishap.toMs = this.#scheduler.nowMs;
   }
@@ -284,9 +279,10 @@ class SharedSimulation {
     }
     for (const database of this.#names.all()) {
       if (database.goneAtMs === undefined) await this.#lookAt(database);
-      this.#account(database);
+      const lost = this.#mishaps.account(database);
+      if (lost > 0) this.#counts["standard lost"] = (this.#counts["standard lost"] ?? 0) + lost;
     }
-    this.#accountForReads();
+    this.#mishaps.accountForReads(this.#clients.seen, this.#clients.wentBack);
     const dropped = [...this.#names.all()].filter(({ goneAtMs }) => goneAtMs !== undefined);
     for (const { uuid } of dropped) await this.#isPurged(uuid);
   }
@@ -318,50 +314,6 @@ class SharedSimulation {
     this.#audit.whole(database.uuid);
   }
 
-  /** What claims have given up of what was answered must be the doing of a mishap. */
-  #account(database: DatabaseModel): void {
-    for (const branch of database.everyBranch()) {
-      for (const { token, least: txid, answeredAtMs } of branch.answered()) {
-        const gap = branch.gaps.find(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid);
-        if (!gap || gap.isOver || database.goneAtMs !== undefined) continue;
-        this.#counts["standard lost"] = (this.#counts["standard lost"] ?? 0) + 1;
-        if (!this.#isExcused(answeredAtMs))
-          throw new Violation(
-            `${branch.label}: ${token} was answered at ${answeredAtMs.toFixed(0)} and is lost, though nothing ` +
-              "befell anybody around that time",
-          );
-      }
-    }
-  }
-
-  /**
-   * Whoever asked the writer was shown everything that was answered before; a node that went down may ship more when it
-   * comes back.
-   */
-  #accountForReads(): void {
-    const back = this.#clients.wentBack.find(({ atMs }) => !this.#isExcused(atMs));
-    if (back) throw new Violation(`${back.what}, though nothing befell anybody around that time`);
-    const answered = new Map<BranchModel, readonly Change[]>();
-    for (const { branch, begunAtMs, txid } of this.#clients.seen) {
-      if (!answered.has(branch)) answered.set(branch, this.#lasting(branch));
-      const missed = answered.get(branch)!.find((one) => one.answeredAtMs < begunAtMs && one.least > txid);
-      if (missed)
-        throw new Violation(
-          `${branch.label}: whoever asked at ${begunAtMs.toFixed(0)} was ` +
-            `shown ${txid} without ${missed.token} of ${missed.least}, which was answered ` +
-            `at ${missed.answeredAtMs.toFixed(0)} and was not lost`,
-        );
-    }
-  }
-
-  #lasting(branch: BranchModel): readonly Change[] {
-    return isGone(branch)
-      ? []
-      : [...branch.answered()].filter(
-          ({ least, answeredAtMs }) => !branch.isLost(least) && !this.#isExcused(answeredAtMs),
-        );
-  }
-
   /**
    * Nothing is left of a deleted database, neither in object storage nor on a node's disk, once an operator has said
    * which disks are destroyed.
@@ -378,11 +330,6 @@ class SharedSimulation {
     for (const { name, sim } of this.#nodes.values())
       if (existsSync(join(sim.directory!, "db", uuid)))
         throw new Violation(`${name} has files of ${uuid}, which was deleted`);
-  }
-
-  /** Whether something befell a node before a standard write of this time was surely shipped. */
-  #isExcused(atMs: number): boolean {
-    return this.#mishaps.some(({ fromMs, toMs }) => atMs >= fromMs - shippedWithinMs && atMs <= toMs + shippedWithinMs);
   }
 
   async #patiently<Value>(act: () => Promise<Value | undefined>): Promise<Value> {

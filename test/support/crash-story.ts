@@ -11,12 +11,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
-import type { Answer } from "../../src/engine/api/protocol.ts";
-import type { BranchAct, BranchResults } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "../sim/branch-model.ts";
 import { DatabaseModel } from "../sim/branch-model.ts";
 import type { Kind } from "../sim/changes.ts";
-import { describeDeed, Violation } from "../sim/asks.ts";
+import { Violation } from "../sim/asks.ts";
 import { Clients } from "../sim/clients.ts";
 import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts";
 import { Scheduler, stream } from "../sim/scheduler.ts";
@@ -24,6 +22,7 @@ import { soundDisk } from "../sim/sim-disk.ts";
 import { SimNode, type Crash } from "../sim/sim-node.ts";
 import { StoreAudit } from "../sim/store-audit.ts";
 import { uuidOf } from "./inline-engine.ts";
+import { callBudgetMs, getTarget, Interrupted, StoryCalls, together } from "./story-calls.ts";
 
 /** When and how the node dies. */
 export interface CrashPlan {
@@ -49,13 +48,8 @@ export interface StoryBugs extends StoreBugs {
   readonly diskLies?: boolean;
 }
 
-/** The node died in the middle of what was being done. */
-class Interrupted extends Error {}
-
 const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
-const callBudgetMs = 60_000;
 const storyMsMax = 3_600_000;
-const triesMax = 60;
 const bigBytes = 1024 * 1024;
 const lastLines = 60;
 const engineOptions = { gcGraceMs: 5_000, pitrMs: 30_000, idleCloseMs: 20_000, logCheckpointBytes: 64 * 1024 };
@@ -69,6 +63,7 @@ class Story {
   readonly #nodes: readonly SimNode[];
   #node: SimNode;
   readonly #clients: Clients;
+  readonly #calls: StoryCalls;
   readonly #databases = [1, 2].map((number) => new DatabaseModel(uuidOf(number)));
   readonly #random: () => number;
   readonly #reached = new Map<CrashPoint, number>();
@@ -104,6 +99,7 @@ class Story {
     this.#nodes = [new SimNode("a", options), new SimNode("b", options)];
     this.#node = this.#nodes[0]!;
     for (const node of this.#nodes) node.atCrashPoint = (point) => this.#at(point as CrashPoint);
+    this.#calls = new StoryCalls(this.#scheduler, () => this.#node);
     this.#clients = new Clients({
       node: () => this.#node,
       isAlone: () => true,
@@ -147,7 +143,7 @@ class Story {
   async #tell(): Promise<void> {
     this.#node.start();
     try {
-      await this.#together(this.#databases.map((database) => this.#work(database)));
+      await together(this.#databases.map((database) => this.#work(database)));
       await this.#handOver();
       await this.#fenceWriter();
       this.#recovering = true;
@@ -175,32 +171,23 @@ class Story {
     if (fate === "loss") for (const branch of this.#branches()) branch.nodeLost();
   }
 
-  /** Waits for all; what one of them found wrong wins over another's being interrupted. */
-  async #together(acts: readonly Promise<void>[]): Promise<void> {
-    const failures = (await Promise.allSettled(acts)).flatMap((outcome) =>
-      outcome.status === "rejected" ? [outcome.reason as Error] : [],
-    );
-    const worst = failures.find((error) => !(error instanceof Interrupted)) ?? failures[0];
-    if (worst) throw worst;
-  }
-
   async #work(database: DatabaseModel): Promise<void> {
     const main = database.branches.get("main")!;
     await this.#burst(main, 6);
-    await this.#must(() => this.#clients.sync(main));
+    await this.#calls.must(() => this.#clients.sync(main));
     await this.#checkpoint(main, "early");
     const side = await this.#fork(main, "side");
     await this.#burst(side, 4);
     for (let step = 0; step < 18; step++) {
       await this.#write(main, step, false);
-      await this.#sleep(1_100);
+      await this.#calls.sleep(1_100);
     }
     await this.#rewind(main, "early");
     for (let step = 0; step < 6; step++) await this.#writeBig(main);
     await this.#burst(main, 4);
     await this.#delete(side);
     for (let wait = 0; wait < 3; wait++) {
-      await this.#sleep(70_000);
+      await this.#calls.sleep(70_000);
       await this.#burst(main, 2);
     }
   }
@@ -212,7 +199,7 @@ class Story {
       [first, other],
       [other, first],
     ] as const) {
-      await this.#must(async () => {
+      await this.#calls.must(async () => {
         await from.stop();
         return true;
       });
@@ -236,7 +223,7 @@ class Story {
     this.#node = other;
     other.start();
     for (const main of mains) await this.#burst(main, 2);
-    await this.#must(async () => {
+    await this.#calls.must(async () => {
       await other.stop();
       return true;
     });
@@ -250,11 +237,11 @@ class Story {
     const client = async (): Promise<void> => {
       for (let step = 0; step < writes; step++) await this.#write(branch, step, step === 0 || this.#random() < 0.3);
     };
-    await this.#together([client(), client()]);
+    await together([client(), client()]);
   }
 
   async #write(branch: BranchModel, step: number, durable: boolean): Promise<void> {
-    await this.#must(() => this.#clients.write(branch, kinds[step % kinds.length]!, durable));
+    await this.#calls.must(() => this.#clients.write(branch, kinds[step % kinds.length]!, durable));
   }
 
   /** Makes the deltas outgrow the database, so that a new base image is due. */
@@ -263,10 +250,10 @@ class Story {
       bigBytes,
       Buffer.from(Array.from({ length: 251 }, () => Math.floor(this.#random() * 256))),
     );
-    await this.#must(async () => {
+    await this.#calls.must(async () => {
       await this.#node.call((client, world) =>
         client.write(
-          this.#target(branch),
+          getTarget(branch),
           "kv.put",
           { ns: "big", key: "k", value },
           { deadlineMs: world.monotonicMs() + callBudgetMs },
@@ -274,59 +261,26 @@ class Story {
       );
       return true;
     });
-    await this.#sleep(1_500);
+    await this.#calls.sleep(1_500);
   }
 
   async #checkpoint(branch: BranchModel, name: string): Promise<void> {
-    const { value } = await this.#branch(branch, { act: "checkpoint", name });
+    const { value } = await this.#calls.branch(branch, { act: "checkpoint", name });
     branch.checkpoints.set(name, value.txid);
     branch.saw(value.txid, value.txid);
   }
 
   async #fork(parent: BranchModel, name: string, at?: string): Promise<BranchModel> {
-    await this.#branch(parent, { act: "fork", name, at });
+    await this.#calls.branch(parent, { act: "fork", name, at });
     return parent.database.branches.get(name)!;
   }
 
   async #rewind(branch: BranchModel, name: string): Promise<void> {
-    await this.#branch(branch, { act: "rewind", to: name });
+    await this.#calls.branch(branch, { act: "rewind", to: name });
   }
 
   async #delete(branch: BranchModel): Promise<void> {
-    await this.#branch(branch.database.branches.get("main")!, { act: "delete", name: branch.name });
-  }
-
-  async #branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Answer<BranchResults[Act["act"]]>> {
-    let answer: Answer<BranchResults[Act["act"]]> | undefined;
-    const { asks } = branch.database;
-    const deed = describeDeed(branch, act);
-    let landedBefore = 0;
-    await this.#must(async () => {
-      landedBefore = deed === undefined ? 0 : asks.begin(deed);
-      answer = await this.#node.call((client, world) =>
-        client.branch(this.#target(branch), act, { deadlineMs: world.monotonicMs() + callBudgetMs }),
-      );
-      return true;
-    });
-    if (deed !== undefined) asks.done(deed, landedBefore);
-    return answer!;
-  }
-
-  /** Nothing but a crash keeps a call from succeeding. */
-  async #must(act: () => Promise<boolean>): Promise<void> {
-    if (!this.#node.up) throw new Interrupted();
-    try {
-      if (await act()) return;
-    } catch (error) {
-      if (this.#node.up) throw error;
-    }
-    if (this.#node.up) throw new Violation("a call was refused, and nothing was wrong");
-    throw new Interrupted();
-  }
-
-  async #sleep(delayMs: number): Promise<void> {
-    await this.#scheduler.sleep(delayMs);
-    if (!this.#node.up) throw new Interrupted();
+    await this.#calls.branch(branch.database.branches.get("main")!, { act: "delete", name: branch.name });
   }
 
   /** Starts on what is left, as often as it takes, and holds everything against what was answered. */
@@ -353,7 +307,7 @@ class Story {
   /** Every branch is listed that came into being and was not deleted, and no other. */
   async #lookAtBranches(database: DatabaseModel): Promise<void> {
     const main = database.branches.get("main")!;
-    const { value } = await this.#patiently(() => this.#branch(main, { act: "list" }));
+    const { value } = await this.#calls.patiently(() => this.#calls.branch(main, { act: "list" }));
     const listed = value.branches.map(({ name }) => name).toSorted();
     const known = [...database.branches.keys()].toSorted();
     if (listed.join() !== known.join())
@@ -361,10 +315,11 @@ class Story {
   }
 
   async #lookAt(branch: BranchModel): Promise<void> {
-    for (const kind of kinds) await this.#patiently(() => this.#holds(() => this.#clients.read(branch, kind)));
-    const sound = await this.#patiently(() => this.#soundness(branch));
+    for (const kind of kinds)
+      await this.#calls.patiently(() => this.#calls.holds(() => this.#clients.read(branch, kind)));
+    const sound = await this.#calls.patiently(() => this.#calls.soundness(branch));
     if (sound !== '[["ok"]]') throw new Violation(`${branch.label}: the file is not sound: ${sound}`);
-    const { value } = await this.#patiently(() => this.#branch(branch, { act: "checkpoints" }));
+    const { value } = await this.#calls.patiently(() => this.#calls.branch(branch, { act: "checkpoints" }));
     for (const [name, txid] of branch.checkpoints) {
       if (value.checkpoints.find((checkpoint) => checkpoint.name === name)?.txid !== txid)
         throw new Violation(`${branch.label}: the checkpoint ${name} of ${txid} is not there any more`);
@@ -375,9 +330,9 @@ class Story {
   async #goOn(database: DatabaseModel): Promise<void> {
     for (const branch of [...database.branches.values()]) {
       for (const durable of [false, true])
-        await this.#patiently(() => this.#holds(() => this.#clients.write(branch, "kv", durable)));
-      await this.#patiently(() => this.#holds(() => this.#clients.sync(branch)));
-      await this.#holds(() => this.#clients.read(branch, "kv"));
+        await this.#calls.patiently(() => this.#calls.holds(() => this.#clients.write(branch, "kv", durable)));
+      await this.#calls.patiently(() => this.#calls.holds(() => this.#clients.sync(branch)));
+      await this.#calls.holds(() => this.#clients.read(branch, "kv"));
     }
     const main = database.branches.get("main")!;
     const child = await this.#fork(main, `after${this.#crashes}`);
@@ -394,52 +349,14 @@ class Story {
     }
   }
 
-  async #soundness(branch: BranchModel): Promise<string> {
-    const statements = [{ text: "PRAGMA integrity_check", paramsJson: undefined }];
-    const { value } = await this.#node.call((client, world) =>
-      client.sqlWrite(
-        this.#target(branch),
-        { statements, atomic: true, mayWrite: false },
-        { deadlineMs: world.monotonicMs() + callBudgetMs },
-      ),
-    );
-    return value[0]!.rowsJson;
-  }
-
-  /** The act's success, as something that is either answered or thrown. */
-  async #holds(act: () => Promise<boolean>): Promise<void> {
-    if (!(await act())) throw new Refused();
-  }
-
-  /** Tries again: right after a crash a request of the dead may still land, and then a claim is lost once. */
-  async #patiently<Value>(act: () => Promise<Value>): Promise<Value> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await act();
-      } catch (error) {
-        if (!this.#node.up) throw new Interrupted();
-        const again = error instanceof Refused || (error as { code?: unknown }).code === "unavailable";
-        if (!again || tries === triesMax) throw error;
-      }
-      await this.#sleep(1_000);
-    }
-  }
-
   #database(uuid: string): DatabaseModel {
     return this.#databases.find((database) => database.uuid === uuid)!;
-  }
-
-  #target(branch: BranchModel): { uuid: string; branch: string } {
-    return { uuid: branch.database.uuid, branch: branch.name };
   }
 
   #branches(): BranchModel[] {
     return this.#databases.flatMap(({ branches }) => [...branches.values()]);
   }
 }
-
-/** A call was refused in a way that says to ask again. */
-class Refused extends Error {}
 
 /** Plays the story of a seed, up to its end or to the crash and what comes after. */
 export function playStory(seed: number, plan?: CrashPlan, bugs: StoryBugs = {}): Promise<StoryEnd> {
