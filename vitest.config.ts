@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
+import { changeTests, longTests, quickTests, slowUnitTests } from "./test/support/test-sets.ts";
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
     pool: "forks",
     // Most files wait for processes of their own or for a disk: a worker for every core, though one is the default on
     // two.
@@ -11,5 +11,11 @@ export default defineConfig({
     // seconds.
     testTimeout: 180_000,
     hookTimeout: 180_000,
+    // Each file is in one of them (test/support/test-sets.ts): without a choice all run.
+    projects: [
+      { extends: true, test: { name: "quick", include: quickTests, exclude: [...slowUnitTests, ...longTests] } },
+      { extends: true, test: { name: "change", include: changeTests, exclude: longTests } },
+      { extends: true, test: { name: "long", include: longTests } },
+    ],
   },
 });

@@ -3,7 +3,7 @@
 ** and no way to the reserved tables, whatever path leads there (quotes, views, triggers, table functions).
 **
 ** Its known holes (arguments of virtual tables, the new name of ALTER TABLE, conflict clauses) are closed by the text
-** rules in src/sqlite/sql-rules.ts. Always true: with the guard off everything is allowed, so that the service's own
+** rules in src/sqlite/sql-text-check.ts. Always true: with the guard off everything is allowed, so that the service's own
 ** statements never notice it.
 */
 #include <string.h>

@@ -50,6 +50,8 @@ export const limits = {
   collectionsMax: 1000,
 
   // User SQL, and the processes that run it
+  /** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
+  sqlCacheKiB: 8 * 1024,
   sqlStatementsMax: 256,
   sqlTextBytesMax: 1 * MiB,
   /** One value in user SQL: above the largest document, low enough that a row of several fits in memory. */

@@ -31,7 +31,7 @@ import { ExpiryIndexWriter } from "./maintenance/expiry-index-writer.ts";
 import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
-import { LeaseState } from "./api/lease-state.ts";
+import { LeaseState } from "./api/lease-expiry.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import type { EngineOptions, FromEngine } from "./api/protocol.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";

@@ -3,14 +3,14 @@
  *
  * The pages are walked by ourselves (sqlite/pages/page-walk); SQLite checks the reserved tables alone, whose schema is
  * the service's. Why that is safe: a check of one table reads that table and its indexes and evaluates its own
- * constraints; nobody else can put an index, a trigger or a column on a reserved table (sqlite/sql-rules,
+ * constraints; nobody else can put an index, a trigger or a column on a reserved table (sqlite/sql-text-check,
  * native/authorizer.c).
  */
 import { StoreError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Connection } from "./connection/connection.ts";
 import { walkPages, type TreeRoot } from "./pages/page-walk.ts";
-import { reservedPrefix } from "./sql-rules.ts";
+import { reservedPrefix } from "./sql-text-check.ts";
 
 /** Has SQLite check the reserved tables; each step is one of them. Throws StoreError("corrupt"). */
 export function* checkReserved(connection: Connection): Generator<void, void> {

@@ -12,7 +12,7 @@ import { limits } from "../base/limits.ts";
 import type { Connection } from "./connection/connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
 
-export { checkUserSql, looksReadOnly } from "./sql-rules.ts";
+export { checkUserSql, looksReadOnly } from "./sql-text-check.ts";
 
 /** Why a statement was stopped, as guard_leave answers. */
 const hits = { none: 0, asked: 1, memory: 2, log: 3, spill: 4, disk: 5 } as const;

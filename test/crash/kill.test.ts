@@ -6,7 +6,7 @@ import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-/** The full count runs in the gate; a short one keeps `npm test` quick. */
+/** The full count runs in the gate; a short one keeps `npm run test:all` quick. */
 const rounds = process.env["PALIMPSEST_GATE"] ? 200 : 8;
 const clients = 6;
 

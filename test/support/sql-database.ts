@@ -8,7 +8,6 @@ import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { SqlGuard } from "../../src/sqlite/sql-authorizer.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
 import { temporaryDirectory } from "./temporary.ts";
-import { sqlCacheKiB } from "../../src/engine/processes/sql-child.ts";
 
 /** Stands in reserved rows only: a result that holds it has seen what it may not. */
 export const secret = "s3cret-of-the-service";
@@ -108,7 +107,7 @@ export class SqlDatabase {
 
   /** Runs the batch as a reader thread does: on a read-only connection of its own. */
   read(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlOutcome {
-    const connection = new Connection(this.path, { readonly: true, pageCacheKiB: sqlCacheKiB });
+    const connection = new Connection(this.path, { readonly: true, pageCacheKiB: limits.sqlCacheKiB });
     const guard = SqlGuard.attach(connection);
     try {
       connection.run("BEGIN");

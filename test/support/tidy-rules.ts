@@ -71,7 +71,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "backup",
   ],
   service: ["call", "placement", "erasure", "embedding", "jobs", "handlers", "memory", "pipeline"],
-  server: ["wire", "config", "rest", "observability", "rpc", "node-wire", "cluster", "node", "cli"],
+  server: ["wire", "config", "rest", "observability", "rpc", "node-wire", "cluster", "node", "inspect", "cli"],
 };
 
 const filesPerRoomMax = 16;

@@ -12,7 +12,7 @@ import type { StoreLocation } from "../../store/open-store.ts";
 import type { ErasureEvidence, ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { AlarmCounts } from "./alarms.ts";
 import type { Sight } from "../process-calls/command-call.ts";
-import type { LeaseSpan } from "./lease-state.ts";
+import type { LeaseSpan } from "./lease-expiry.ts";
 import type { EngineMeasures, EngineCounters } from "./measures.ts";
 import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 

@@ -9,7 +9,7 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { WriterEpoch } from "../../format/history/manifest.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isFull } from "../compaction/timeline-length.ts";
-import type { LeaseState } from "../api/lease-state.ts";
+import type { LeaseState } from "../api/lease-expiry.ts";
 import { isTxidLost } from "../history/timelines.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "../shipping/shipper.ts";

@@ -14,7 +14,7 @@ import { Fenced } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 import type { DatabaseOpener } from "./database-opener.ts";
 import { TurnedAway } from "../api/engine-port.ts";
-import type { LeaseState, LeaseSpan } from "../api/lease-state.ts";
+import type { LeaseState, LeaseSpan } from "../api/lease-expiry.ts";
 import type { Registry } from "./registry.ts";
 import type { Compactor } from "../compaction/compactor.ts";
 

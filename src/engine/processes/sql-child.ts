@@ -6,6 +6,7 @@
  * is. It may be killed at any instant: SQLite's log has a transaction whole or not at all, and whoever gave it tells
  * which.
  */
+import { limits } from "../../base/limits.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
@@ -21,8 +22,6 @@ import { runCommandRead } from "../process-calls/command-call.ts";
 import type { FromSqlProcess, ReadCall, ToSqlProcess } from "./sql-messages.ts";
 import { runWriteCall, type WriteCall, type SqlWriteReply } from "../process-calls/sql-write.ts";
 
-/** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
-export const sqlCacheKiB = 8 * 1024;
 /**
  * How long a process that runs user SQL waits for a lock of its database: another process that reads may put its
  * index in order.
@@ -41,7 +40,7 @@ function connected<Value>(
   readonly: boolean,
   act: (connection: Connection, guard: SqlGuard) => Value,
 ): Value {
-  const connection = new Connection(path, { readonly, pageCacheKiB: sqlCacheKiB, busyMs: sqlBusyMs });
+  const connection = new Connection(path, { readonly, pageCacheKiB: limits.sqlCacheKiB, busyMs: sqlBusyMs });
   let guard: SqlGuard | undefined;
   try {
     guard = SqlGuard.attach(connection);

@@ -3,8 +3,8 @@
  * who is stopped, who is killed. What runs is called a batch here, whichever it is.
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; whoever's time is over is stopped (engine/processes/sql-slot); a call settles after its process has answered
- * or is gone, so that nobody then has the database's file open for it. Whose batch is next is for
+ * other; whoever's time is over is stopped (engine/processes/sql-process-supervisor); a call settles after its process
+ * has answered or is gone, so that nobody then has the database's file open for it. Whose batch is next is for
  * engine/processes/sql-choice alone to say. Must not know: results, transaction ids.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
@@ -15,7 +15,7 @@ import type { EngineAnswer } from "../api/protocol.ts";
 import { ofKind, SqlChoice } from "./sql-choice.ts";
 import type { Job, JobEnd, JobOwner, Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
-import { SqlSlot } from "./sql-slot.ts";
+import { SqlSlot } from "./sql-process-supervisor.ts";
 import type { SqlProcess } from "./sql-process.ts";
 import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 

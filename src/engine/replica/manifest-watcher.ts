@@ -19,7 +19,7 @@ import type { Alarms } from "../api/alarms.ts";
 import { isWritten } from "../history/catalogs.ts";
 import { needsOperator } from "../api/failures.ts";
 import { isNewer, type ManifestPosition } from "../local/seen-manifests.ts";
-import type { LeaseState } from "../api/lease-state.ts";
+import type { LeaseState } from "../api/lease-expiry.ts";
 import { lostCatalog, lostManifest, wentBack } from "../api/missing-objects.ts";
 import type { Target } from "../api/protocol.ts";
 import type { Registry } from "../pool/registry.ts";

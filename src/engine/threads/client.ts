@@ -14,7 +14,7 @@ import { mainBranch } from "../../format/core/names.ts";
 import type { AlarmCounts } from "../api/alarms.ts";
 import { EngineLanes, type EngineLane, type HeardMessage } from "./engine-lanes.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../api/engine-port.ts";
-import type { LeaseSpan } from "../api/lease-state.ts";
+import type { LeaseSpan } from "../api/lease-expiry.ts";
 import { LanesUse } from "./lanes-use.ts";
 import type { EngineMeasures, EngineCounters } from "../api/measures.ts";
 import { ProcessWork } from "../processes/process-work.ts";

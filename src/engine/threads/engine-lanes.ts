@@ -8,7 +8,7 @@
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { noAlarms, type AlarmCounts } from "../api/alarms.ts";
-import type { LeaseSpan } from "../api/lease-state.ts";
+import type { LeaseSpan } from "../api/lease-expiry.ts";
 import type { EngineCounters } from "../api/measures.ts";
 import type { EngineCall, FromEngine, ToEngine } from "../api/protocol.ts";
 

@@ -17,7 +17,7 @@ import type { Catalogs } from "../history/catalogs.ts";
 import type { DatabaseEvents } from "../database/database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
-import type { LeaseState } from "../api/lease-state.ts";
+import type { LeaseState } from "../api/lease-expiry.ts";
 import type { LostObject } from "../api/missing-objects.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { fenceWriter } from "../branches/fence-writer.ts";

@@ -74,8 +74,7 @@ export function decodeSealedAt<Content>(
   const version = prefix.u8();
   const checked = prefixBytes + prefix.u32();
   prefix.require(checked + checksumBytes <= start.length, "it ends too early");
-  const checksum = start.subarray(checked, checked + checksumBytes);
-  const sound = Buffer.compare(computeSha256(start.subarray(0, checked)).subarray(0, checksumBytes), checksum) === 0;
+  const sound = isSealed(start, checked);
   prefix.require(sound, "its checksum is wrong");
   // Only now: a version that rot has made is no newer build's.
   requireVersion(format.versions, version);
@@ -96,4 +95,33 @@ export function decodeSealed<Content>(
   if (end !== bytes.length)
     throw new StoreError("corrupt", `${format.versions.what} cannot be read: it goes on after its end`);
   return content;
+}
+
+/** What the shell says of itself, whatever is in it. */
+interface Shell {
+  readonly magic: string;
+  readonly version: number;
+  readonly bodyBytes: number;
+  /** Where the checksum stands. */
+  readonly checksumAt: number;
+  /** Whether the bytes go on to the end of the checksum. */
+  readonly isWhole: boolean;
+  readonly isSound: boolean;
+}
+
+/** The shell that begins with the bytes, for whoever is to say what is wrong with it; nothing when they are too few. */
+export function shellOf(bytes: Uint8Array): Shell | undefined {
+  if (bytes.length < prefixBytes) return undefined;
+  const prefix = new ByteReader(bytes, "a shell");
+  const magic = Buffer.from(prefix.fixed(magicBytes)).toString("latin1");
+  const version = prefix.u8();
+  const bodyBytes = prefix.u32();
+  const checksumAt = prefixBytes + bodyBytes;
+  const isWhole = checksumAt + checksumBytes <= bytes.length;
+  return { magic, version, bodyBytes, checksumAt, isWhole, isSound: isWhole && isSealed(bytes, checksumAt) };
+}
+
+function isSealed(bytes: Uint8Array, checksumAt: number): boolean {
+  const checksum = bytes.subarray(checksumAt, checksumAt + checksumBytes);
+  return Buffer.compare(computeSha256(bytes.subarray(0, checksumAt)).subarray(0, checksumBytes), checksum) === 0;
 }

@@ -11,6 +11,7 @@ import {
   anyTerm,
   computeCoverage,
   gateCoverage,
+  isRelevant,
   hitCoverage,
   holds,
   findPostings,
@@ -134,8 +135,7 @@ export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer
   const gate = search.coverageMin ?? gateCoverage;
   const floor = search.coverageMin ?? hitCoverage;
   const { matched, enough } = computeCoverage(postings, floor);
-  const isOpen = enough.values().some((coverage) => coverage >= gate);
-  const best = isOpen
+  const best = isRelevant(enough.values(), gate)
     ? rank(view, search, match, {
         rows: [...enough.keys()],
         areAll: enough.size === matched && (!isWide || floor === 0),
@@ -143,9 +143,8 @@ export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer
     : [];
   const looked = byPassages(view, asked, best, enough);
   // Again on passages, and on what the filters let through: what is hidden must not open the gate for what is shown.
-  const hits = looked.some(({ coverage }) => coverage >= gate)
-    ? looked.filter(({ coverage }) => coverage >= floor)
-    : [];
+  const covered = looked.map(({ coverage }) => coverage);
+  const hits = isRelevant(covered, gate) ? looked.filter(({ coverage }) => coverage >= floor) : [];
   return { hits, ...explainer(postings, hits) };
 }
 

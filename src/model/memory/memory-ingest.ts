@@ -11,11 +11,10 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
-import { fingerprint } from "./fingerprint.ts";
+import { findDuplicate, fingerprint } from "./duplicates.ts";
 import { indexMemory } from "./keyword.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
-import { presence } from "./memory-presence.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
@@ -117,13 +116,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
     sessionId: memory.sessionId,
     content: content.value,
   });
-  const present = presence(tx, { superseded: false });
-  const same = tx.connection.get<{ row: number; id: string; expiresAt: number | null; present: number }>(
-    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
-      "WHERE m.fingerprint = ? AND m.superseded_by IS NULL",
-    ...present.params,
-    identity,
-  );
+  const same = findDuplicate(tx, identity);
   if (same?.present) return acknowledge(tx, same, memory);
   // Removed here and now: what is not there any more must neither answer for the new memory nor stand in its way.
   if (same) removeMemories(tx, [same.row]);

@@ -12,7 +12,7 @@ import { limits } from "../../base/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { getSqliteCode, type SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { isFatal } from "../../sqlite/group.ts";
-import { analyseUserSql } from "../../sqlite/sql-rules.ts";
+import { analyseUserSql } from "../../sqlite/sql-text-check.ts";
 import { listParameters } from "../../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../../sqlite/sql-weight.ts";
 import { bindParams, encodeJsonValue, parseParams } from "./sql-values.ts";

@@ -14,6 +14,11 @@ import { queryTerms, type Term } from "./words.ts";
  */
 export const gateCoverage = 0.3;
 
+/** Whether the question is about anything here at all: one hit at least covers enough of its words. */
+export function isRelevant(coverages: Iterable<number>, gate: number): boolean {
+  return Iterator.from(coverages).some((coverage) => coverage >= gate);
+}
+
 /**
  * The share that every further hit must cover. The full gate on each hit would cost 3 points of any@8 (turns of
  * LoCoMo); this costs none, and drops those that share one common word with the question.

@@ -17,6 +17,7 @@ import { doctorCommand } from "./doctor-command.ts";
 import { backupCommand, restoreFleet } from "./copy-command.ts";
 import { repairCommand } from "./repair-command.ts";
 import { restore, restoreCommand, type RestoreAllFlags, type RestoreFlags } from "./restore-command.ts";
+import { inspectCommand } from "./inspect-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
 import { keyCommand } from "./key-command.ts";
 import { scanCommand } from "./scan-command.ts";
@@ -59,6 +60,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(backupCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(inspectCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(repairCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(

@@ -13,6 +13,7 @@ import { realWorld } from "../../base/world.ts";
 import { verifyReceipt } from "../../control/access/receipts.ts";
 import type { ErasureReceipt, ReceiptPayload, TargetFields } from "../../format/erasure/erasure-receipt.ts";
 import { isObject } from "../../format/core/json-shape.ts";
+import { safeText } from "../inspect/safe-text.ts";
 
 /** A key set that a receipt is checked against. */
 export const keySetBytesMax = 256 * 1024;
@@ -190,7 +191,7 @@ function formatAccount({ kid, payload }: ErasureReceipt, ofCoupon: boolean): str
     ...formatEvidence(payload).map((line) => `  - ${line}`),
     "",
     "What this receipt does not prove:",
-    ...payload.limits.map((limit) => `  - ${plain(limit)}`),
+    ...payload.limits.map((limit) => `  - ${safeText(limit)}`),
     "",
   ].join("\n");
 }
@@ -239,13 +240,5 @@ function formatTime(atMs: number): string {
 
 /** Text in quotes. */
 function shown(text: string): string {
-  return `"${plain(text)}"`;
-}
-
-/** Text without characters that steer a terminal or turn its writing round. */
-function plain(text: string): string {
-  return text.replaceAll(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/gu,
-    (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`,
-  );
+  return `"${safeText(text)}"`;
 }

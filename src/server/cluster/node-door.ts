@@ -12,7 +12,7 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
 import { toConnectError } from "../rpc/rpc-protocols.ts";
-import { refusalFor } from "../wire/error-response.ts";
+import { refusalFor } from "../wire/refusal.ts";
 import type { WireRequest } from "../wire/listener.ts";
 import { Exchange, type ExchangeOptions } from "./node-exchange.ts";
 

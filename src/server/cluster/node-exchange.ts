@@ -22,7 +22,7 @@ import type { Cancel, World } from "../../base/world.ts";
 import { type CallerTold, type PortCall, TurnedAway } from "../../engine/api/engine-port.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import type { PeerHost } from "../../service/placement/peers.ts";
-import { refusalFor } from "../wire/error-response.ts";
+import { refusalFor } from "../wire/refusal.ts";
 import { malformed } from "../node-wire/malformed-message.ts";
 import { Inbox, Outbox } from "../node-wire/message-chunking.ts";
 import { callOfMessage, messageOfAnswer, messageOfRefusal, messageOfTurnedAway } from "../node-wire/node-messages.ts";

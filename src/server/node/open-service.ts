@@ -7,7 +7,7 @@ import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { auditCall } from "../../service/pipeline/audit.ts";
-import { Authorization } from "../../service/pipeline/authorization.ts";
+import { Authorization } from "../../service/pipeline/caller-check.ts";
 import { branchHandlers } from "../../service/handlers/branch-service.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";

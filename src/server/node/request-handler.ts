@@ -14,7 +14,7 @@ import { Callers, type Identify } from "../wire/callers.ts";
 import { BodyRoom, Discards } from "../wire/body.ts";
 import { createConnect } from "../rpc/connect.ts";
 import { parseBearer, sendRefusal } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/error-response.ts";
+import { refusalFor } from "../wire/refusal.ts";
 import { HostAndOriginCheck } from "../wire/host-and-origin.ts";
 import { Health, type Readiness } from "../observability/health.ts";
 import type { RequestHandler } from "../wire/listener.ts";

@@ -14,7 +14,7 @@ import type { World } from "../../base/world.ts";
 import { type Call, readCallHeaders, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../../service/call/methods.ts";
 import { type BodyRoom, type Discards, readBody } from "../wire/body.ts";
-import { decodeJson, type JsonForm } from "../wire/body-decoder.ts";
+import { decodeJson, type JsonForm } from "../wire/message-decoder.ts";
 import type { Callers } from "../wire/callers.ts";
 import {
   readCredential,
@@ -25,7 +25,7 @@ import {
   send,
   sendRefusal,
 } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/error-response.ts";
+import { refusalFor } from "../wire/refusal.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";

@@ -32,7 +32,7 @@ import type { Endpoint } from "../../service/call/methods.ts";
 import type { BodyRoom, Discards } from "../wire/body.ts";
 import type { Callers } from "../wire/callers.ts";
 import { readCredential, goneSignal, readHost } from "../wire/call-headers.ts";
-import { refusalFor } from "../wire/error-response.ts";
+import { refusalFor } from "../wire/refusal.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { parseHostDatabase } from "../rest/rest-router.ts";
 import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-request.ts";

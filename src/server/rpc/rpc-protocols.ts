@@ -13,7 +13,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { errorCodes, type ServiceError } from "../../base/faults/errors.ts";
 import { type ResponseHeaders, send, sendRefusal } from "../wire/call-headers.ts";
-import { refusalHeaders, computeRetryAfterSecs } from "../wire/error-response.ts";
+import { refusalHeaders, computeRetryAfterSecs } from "../wire/refusal.ts";
 import type { WireRequest, WireResponse } from "../wire/listener.ts";
 
 /** What a request speaks, and how its messages are written. */

@@ -3,7 +3,7 @@
  */
 import type { ServerResponse } from "node:http";
 import { errorCodes, type ServiceError } from "../../base/faults/errors.ts";
-import { refusalHeaders } from "./error-response.ts";
+import { refusalHeaders } from "./refusal.ts";
 import type { WireRequest, WireResponse } from "./listener.ts";
 
 export type ResponseHeaders = Record<string, string | number>;

@@ -11,7 +11,7 @@ import { type ErrorCode, invalid, ServiceError, StoreError } from "../../base/fa
 import type { World } from "../../base/world.ts";
 import { anonymous } from "../../control/access/identity.ts";
 import { Rate, Shares, type Concurrency } from "./admission.ts";
-import type { Authorization } from "./authorization.ts";
+import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 

@@ -10,7 +10,7 @@ import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
-import type { LeaseSpan } from "../../engine/api/lease-state.ts";
+import type { LeaseSpan } from "../../engine/api/lease-expiry.ts";
 import type { Holder } from "../../store/port/leases.ts";
 import type { OwnedDatabases } from "./owned-databases.ts";
 import { Unreachable } from "./peers.ts";

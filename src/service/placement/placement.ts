@@ -14,7 +14,7 @@ import { parseTraceparent, formatTraceparent } from "../../base/trace.ts";
 import { sleep } from "../../base/world.ts";
 import type { Told } from "../../engine/threads/client.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "../../engine/api/engine-port.ts";
-import type { LeaseSpan } from "../../engine/api/lease-state.ts";
+import type { LeaseSpan } from "../../engine/api/lease-expiry.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
 import type { LeaseEvents } from "../../store/port/leases.ts";
 import { OwnedDatabases } from "./owned-databases.ts";

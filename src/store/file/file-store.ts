@@ -31,7 +31,7 @@ const triesMax = 32;
  * this.
  */
 const buriedPerListMax = 32;
-const objectSuffix = "~";
+export const objectSuffix = "~";
 
 /** Keys are ours alone (format/keys/object-keys), but a store checks what becomes a path. */
 const keyPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;

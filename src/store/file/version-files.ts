@@ -71,6 +71,17 @@ interface Survey {
 /** What is in a version file. */
 export type VersionContent = "gone" | "tombstone" | "purged" | { readonly bytes: Buffer; readonly facts: FileFacts };
 
+/** Whether a file of this name is a version. */
+export function isVersionName(name: string): boolean {
+  return versionPattern.test(name);
+}
+
+/** What the file of a version holds. */
+export function contentOfVersion(file: Buffer): "tombstone" | "purged" | Buffer {
+  if (file.length === 0) return "tombstone";
+  return file[0] === purgedMark[0] ? "purged" : file.subarray(dataMark.length);
+}
+
 /**
  * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins,
  * so that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until
@@ -108,7 +119,7 @@ export class VersionFiles {
   /** Version numbers in ascending order; none when there is nothing of the key. */
   async list({ directory }: Place): Promise<number[]> {
     return (await namesIn(this.#files, directory))
-      .filter((name) => versionPattern.test(name))
+      .filter(isVersionName)
       .map(Number)
       .sort((a, b) => a - b);
   }
@@ -118,8 +129,8 @@ export class VersionFiles {
     try {
       const { content, ...facts } = await this.#files.read(join(place.directory, String(version)));
       if (facts.links > 1) await this.#makeDurable(place, facts);
-      if (content.length === 0) return "tombstone";
-      return content[0] === purgedMark[0] ? "purged" : { bytes: content.subarray(dataMark.length), facts };
+      const found = contentOfVersion(content);
+      return typeof found === "string" ? found : { bytes: found, facts };
     } catch (error) {
       if (isMissing(error)) return "gone";
       throw error;

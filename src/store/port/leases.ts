@@ -1,7 +1,7 @@
 /**
  * The lease port: who may write a database now, and which nodes live. The adapter is etcd's (store/etcd/etcd-leases); a
- * node without coordination needs no leases (engine/api/lease-state), and tests of several nodes in one process share a
- * table.
+ * node without coordination needs no leases (engine/api/lease-expiry), and tests of several nodes in one process share
+ * a table.
  *
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the manifest's
  * compare-and-set (engine/history/manifest-writer), whatever a lease says. Always true of an adapter: a lease epoch is

@@ -10,7 +10,7 @@ import {
   type NameStanding,
 } from "../../../../src/control/access/access-rules.ts";
 import { anonymous, type Identity, scopeIncludes, type ScopeName } from "../../../../src/control/access/identity.ts";
-import { buildAccessRule } from "../../../../src/service/pipeline/authorization.ts";
+import { buildAccessRule } from "../../../../src/service/pipeline/caller-check.ts";
 import { endpoints, type Endpoint } from "../../../../src/service/call/methods.ts";
 
 const deletedAtMs = 1_000_000;

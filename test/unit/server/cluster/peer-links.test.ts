@@ -265,7 +265,7 @@ describe("the end", () => {
     });
     const { links, log } = openLinks({ world: hastyWorld(100) });
     await links.forward(address, buildCall());
-    await expect.poll(() => ended, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => ended, { timeout: 60_000 }).toBe(1);
     await links.forward(address, buildCall());
     expect(streams).toBe(2);
     expect(log.said).toEqual([]);

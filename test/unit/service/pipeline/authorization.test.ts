@@ -11,7 +11,7 @@ import { Databases } from "../../../../src/control/databases/databases.ts";
 import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
-import { Authorization } from "../../../../src/service/pipeline/authorization.ts";
+import { Authorization } from "../../../../src/service/pipeline/caller-check.ts";
 import type { Call } from "../../../../src/service/call/call.ts";
 import type { Context, Handler } from "../../../../src/service/call/context.ts";
 import { endpoints } from "../../../../src/service/call/methods.ts";

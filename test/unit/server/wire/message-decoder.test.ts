@@ -4,7 +4,7 @@ import { InsertDocsRequestSchema } from "../../../../gen/palimpsest/v1/data_pb.t
 import { type IngestRequest, IngestRequestSchema, MemoryInputSchema } from "../../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";
-import { decodeBinary, decodeJson } from "../../../../src/server/wire/body-decoder.ts";
+import { decodeBinary, decodeJson } from "../../../../src/server/wire/message-decoder.ts";
 import { compileBody } from "../../../../src/server/wire/json-decoder.ts";
 import { jsonElements, jsonText } from "../../../../src/service/call/exact-json.ts";
 import { hostileMessages, hostileTexts } from "../../../support/hostile-bodies.ts";

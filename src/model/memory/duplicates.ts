@@ -1,11 +1,14 @@
 /**
- * What makes two memories the same: type, topic, summary and content; for a task also its session.
+ * Which memory that is there is the same as a new one, and what makes two the same: type, topic, summary and content;
+ * for a task also its session.
  *
  * Always true: equal memories have equal fingerprints whatever the order of their JSON fields or the spelling of their
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
  */
 import { hash } from "node:crypto";
 import { isNumber, formatNumber, type Json } from "../core/docs-json.ts";
+import type { View } from "../core/transaction.ts";
+import { presence } from "./memory-presence.ts";
 
 export interface Identity {
   readonly type: string;
@@ -13,6 +16,22 @@ export interface Identity {
   readonly summary: string;
   readonly content: Json;
   readonly sessionId: string | undefined;
+}
+
+/** The active memory of that fingerprint; `present` is 0 when it has expired and waits for a sweep. */
+export function findDuplicate(
+  view: View,
+  identity: Uint8Array,
+):
+  | { readonly row: number; readonly id: string; readonly expiresAt: number | null; readonly present: number }
+  | undefined {
+  const present = presence(view, { superseded: false });
+  return view.connection.get(
+    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
+      "WHERE m.fingerprint = ? AND m.superseded_by IS NULL",
+    ...present.params,
+    identity,
+  );
 }
 
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */

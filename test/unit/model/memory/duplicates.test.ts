@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson } from "../../../../src/model/core/docs-json.ts";
-import { canonicalText, fingerprint, type Identity } from "../../../../src/model/memory/fingerprint.ts";
+import { canonicalText, fingerprint, type Identity } from "../../../../src/model/memory/duplicates.ts";
 
 const canonical = (text: string): string => canonicalText(parseJson("content", text).value);
 
