@@ -48,7 +48,7 @@ export const slowUnitTests = [
   // They start processes, threads or nodes.
   "test/unit/launcher.test.ts",
   "test/unit/engine/{thread,threads/threads,processes/sql-turn}.test.ts",
-  "test/unit/server/cli/{command-line,inspect-command,scan-command,verify-command}.test.ts",
+  "test/unit/server/cli/{command-line,inspect-command,inspect-store,scan-command,verify-command}.test.ts",
   "test/unit/server/rest/{rest,rest-bodies}.test.ts",
   "test/unit/server/rpc/connect.test.ts",
   // They wait for sockets that time out, or for links that break.
