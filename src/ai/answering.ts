@@ -2,7 +2,7 @@
  * A question to a model, with the memories it may answer from, and the reading of its answer.
  *
  * Always true: memories go out as data in a fence, bounded and cut; of the sources that an answer names, only those
- * count that the model was shown. Must not know: how memories are found or stored.
+ * that the model was shown count. Must not know: how memories are found or stored.
  */
 import { utf8Length } from "../base/bytes.ts";
 import type { AssistantTask } from "./assistant.ts";

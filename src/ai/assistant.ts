@@ -1,10 +1,14 @@
 /**
  * A model that writes: asked for one JSON value of a given form, over the Messages protocol.
  *
- * Owns the one client, its attempts within a call's time, and what a failure is called. Always true: no attempt begins
- * after the deadline and none outlives it or its caller; what the provider says in a failure is neither logged nor
- * given to anybody, as it may quote what it was sent; the answer is as small as its bound, and of no other host than
- * the one that policy has judged. Must not know: memories, policies, who asks.
+ * Owns the one client, its attempts within a call's time, and what a failure is called.
+ *
+ * Always true:
+ * - no attempt begins after the deadline and none outlives it or its caller
+ * - what the provider says in a failure is neither logged nor passed on, as it may quote what it was sent
+ * - the answer is as small as its bound, and of no other host than the one that policy has judged
+ *
+ * Must not know: memories, policies, who asks.
  */
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { ServiceError } from "../base/faults/errors.ts";
@@ -30,7 +34,7 @@ export interface AssistantOptions {
   readonly model: string | undefined;
   /** Where the protocol's paths begin; undefined: the provider's own. */
   readonly baseAddress: string | undefined;
-  /** Hosts that the operator calls his own, beside those that their address shows to be. */
+  /** Hosts that the operator calls self-hosted, beside those that their address shows to be. */
   readonly selfHostedHosts: readonly string[];
   readonly world: World;
   readonly log: Log;
@@ -125,7 +129,7 @@ export class Assistant {
 
   /**
    * What the model writes for the task. Throws overloaded before anything is sent, request_timeout when the caller's
-   * time was over, unavailable for everything the provider does.
+   * time was over, unavailable for every failure of the provider.
    */
   async write<Value>(task: AssistantTask<Value>, { deadlineMs, signal }: Patience): Promise<Value> {
     if (this.#underWay >= assistantCallsMax) {

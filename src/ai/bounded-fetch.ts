@@ -1,6 +1,6 @@
 /**
- * The way out for the clients of providers: to the address that was configured, with nothing said that the protocol
- * does not ask for, and with an answer of bounded size.
+ * The way out for the clients of providers: to the configured address, with nothing that the protocol does not need,
+ * and with an answer of bounded size.
  *
  * Always true: no redirect is followed, as it could carry texts and the key to a host that no policy was asked about;
  * of the headers that a client package makes, only those that the protocols need are sent.
@@ -20,7 +20,7 @@ const sentHeaders = new Set([
   "anthropic-beta",
 ]);
 
-/** A fetch whose answers have at most so many bytes; one with more fails while it is read. */
+/** A fetch whose answers have a bounded number of bytes; one with more fails while it is read. */
 export function boundedFetch(bytesMax: number): typeof fetch {
   return async (input, init) => {
     const headers = [...new Headers(init?.headers)].filter(([name]) => sentHeaders.has(name));

@@ -6,8 +6,8 @@
  */
 
 /**
- * JSON text in which no `<`, `>`, `&` or line separator stands as itself. They can stand in strings only, where an
- * escape says the same.
+ * JSON text without a literal `<`, `>`, `&` or line separator. They can occur in strings only, where an escape says the
+ * same.
  */
 export function fenced(json: string): string {
   return json.replace(

@@ -1,9 +1,12 @@
 /**
  * Turns texts into vectors by an outside model, in batches, and says plainly which texts it could not.
  *
- * Always true: `embed` settles by its deadline and does not fail: what could not be had is missing from its answer; at
- * most `embedRequestsMax` requests are under way; a provider that keeps failing is left alone. Must not know:
- * databases, policies, what a text is of.
+ * Always true:
+ * - `embed` settles by its deadline and does not fail: what it could not get is missing from its answer
+ * - at most `embedRequestsMax` requests are under way
+ * - a provider that keeps failing is left alone
+ *
+ * Must not know: databases, policies, what a text is about.
  */
 import { utf8Length } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
@@ -147,7 +150,7 @@ export class ModelEmbedder implements Embedder {
     } finally {
       cancel();
     }
-    // A copy: what comes later than this is nobody's any more.
+    // A copy: what comes later than this is dropped.
     const { vectors, failure, sentItems, sentBytes } = gathering;
     return { vectors: [...vectors], failure, sentItems, sentBytes };
   }

@@ -1,5 +1,5 @@
 /**
- * What is known of embedding models that no protocol tells: what a provider is asked for when nobody names a model, how
+ * What is known of embedding models that no protocol tells: what a provider is asked for when no model is named, how
  * near to each other a model puts texts that have nothing in common, and what a text must begin with.
  */
 
@@ -29,8 +29,7 @@ export interface ModelTraits {
 const usual: ModelTraits = { floor: 0.2, prefixes: { document: "", query: "" } };
 
 /**
- * By name, without what stands before a slash and after a colon. Floors are the ranges that the models' own cards
- * state.
+ * By name, without what comes before a slash and after a colon. Floors are the ranges that the models' own cards state.
  */
 const known: readonly (readonly [RegExp, Partial<ModelTraits>])[] = [
   [/^text-embedding-ada-002$/, { floor: 0.7 }],

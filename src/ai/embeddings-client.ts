@@ -3,7 +3,7 @@
  * members.
  *
  * Always true: what is given back is one sound vector or nothing for each text, all of one dimension; every failure is
- * a ModelFailure without a word of the provider's. Must not know: batches, repeats, deadlines.
+ * a ModelFailure without any of the provider's text. Must not know: batches, repeats, deadlines.
  */
 import OpenAI from "openai";
 import { limits } from "../base/limits.ts";

@@ -1,15 +1,15 @@
 /**
  * Turns of a conversation to a model, and the reading of the memories that it proposes.
  *
- * Always true: turns go out as data in a fence; a proposal that names no turn it was found in is none. Whether a
- * proposal is a good memory is judged by whoever stores it. Must not know: how memories are stored.
+ * Always true: turns go out as data in a fence; a proposal that names no turn it was found in is none. The part that
+ * stores a proposal judges whether it is a good memory. Must not know: how memories are stored.
  */
 import type { AssistantTask } from "./assistant.ts";
 import { dataBlock, dataRule, fenced } from "./data-block.ts";
 
 const extractTokensMax = 16_384;
 
-/** What was said by somebody. */
+/** What was said by one speaker. */
 export interface SpokenTurn {
   readonly role: string;
   /** JSON text. */

@@ -2,8 +2,8 @@
  * Which hosts count as self-hosted: an address that no outside network routes, a name that only a private network
  * knows, or a name that the operator has listed.
  *
- * Always true: what a host is said to be depends on its text alone, never on what a name server answers, which anybody
- * may have written; what is not known to be private is not.
+ * Always true: what a host is said to be depends on its text alone, never on what a name server answers, which may be
+ * forged; what is not known to be private is not.
  */
 import { BlockList, isIP } from "node:net";
 

@@ -1,6 +1,4 @@
-/**
- * Why an outside model gave nothing, in words of ours: a provider's own may repeat what was sent, or a part of the key.
- */
+/** Why an outside model gave nothing, in our words: a provider's own may repeat what was sent, or a part of the key. */
 
 /** What a caller can make of it. */
 export type ModelFailureKind =

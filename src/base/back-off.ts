@@ -1,6 +1,6 @@
 /**
- * When to try again what has failed: ever more rarely, up to a bound, and at a random time within it, so that many who
- * failed together part.
+ * When to try again what has failed: more and more rarely, up to a bound, and at a random time within it, so that
+ * callers who failed together part.
  */
 import type { World } from "./world.ts";
 

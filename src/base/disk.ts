@@ -1,8 +1,8 @@
 /**
- * The one door to the local disk for whoever writes files of our own: writes, fsyncs, directory entries.
+ * The one door to the local disk for files of our own: writes, fsyncs, directory entries.
  *
  * Why a door: a disk may be full, write only a part of what it is given, fail, hang, or lose what was not synced. Tests
- * and the simulator stand behind it and do all of that. SQLite's own writes pass through its VFS, not through here.
+ * and the simulator replace it and do all of that. SQLite's own writes pass through its VFS, not through here.
  */
 import { closeSync, constants, fdatasync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -60,8 +60,8 @@ export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: 
 }
 
 /**
- * Puts a small file in its place, readable by the node's own user only: it stands there whole and durable when this
- * resolves, and what stood there before, or nothing, when it rejects. One writer of a path at a time.
+ * Puts a small file in its place, readable by the node's own user only: it is there whole and durable when this
+ * resolves, and what was there before, or nothing, when it rejects. One writer of a path at a time.
  */
 export async function placeFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${path}.new`;
@@ -84,7 +84,7 @@ export async function placeFile(disk: Disk, path: string, bytes: Uint8Array): Pr
   await disk.syncDirectory(dirname(path));
 }
 
-/** Makes an empty file that says something by being there; whoever syncs its directory makes it durable. */
+/** Makes an empty file that says something by being there; a sync of its directory makes it durable. */
 export function markFile(path: string): void {
   closeSync(openSync(path, "a", 0o600));
 }

@@ -1,10 +1,13 @@
 /**
- * Who is served next on a thread that serves many tenants: deficit round robin, with those first who have not been
- * here.
+ * Who is served next on a thread that serves many tenants: deficit round robin, with newcomers first.
  *
- * Always true: acts of one tenant run in the order in which they came; a tenant who has had more than his share waits
- * until the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are
- * heard (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
+ * Always true:
+ * - acts of one tenant run in the order in which they came
+ * - a tenant that has had more than its share waits until the others have had theirs, and no tenant waits while no
+ *   other has an act
+ * - between two acts others' events are heard (the lists of new and of old ones are those of fq_codel, RFC 8290)
+ *
+ * Must not know: what the acts do.
  */
 import type { World } from "./world.ts";
 
@@ -12,19 +15,19 @@ import type { World } from "./world.ts";
 const turnQuantumMs = 2;
 /** The least that a call is charged. */
 const turnCallMs = 0.02;
-/** A tenant who has had more than his share waits this much of others' time at most. */
+/** A tenant that has had more than its share waits this much of others' time at most. */
 const turnDebtMsMax = 200;
 /** After so long a thread hears what has come meanwhile. */
 export const turnHearMs = 4;
 /** Tenants that a thread keeps in its rounds without a call of theirs. */
 const turnTenantsIdleMax = 10_000;
 
-/** A thread that has done nothing for longer has heard whoever was there to be heard. */
+/** A thread that has done nothing for longer has heard every event that was there to be heard. */
 const pauseMs = 0.2;
 
 interface Tenant {
   readonly acts: (() => void)[];
-  /** Milliseconds of the thread that he may still have in this round. */
+  /** Milliseconds of the thread that the tenant may still have in this round. */
   deficit: number;
 }
 
@@ -44,11 +47,11 @@ export class FairTurns {
     this.#world = world;
   }
 
-  /** Runs the act when it is the tenant's turn: at once when nobody is before him. */
+  /** Runs the act when it is the tenant's turn: at once when no other is before it. */
   take(name: string, act: () => void): void {
     const nowMs = this.#world.monotonicMs();
     if (nowMs - this.#endedMs > pauseMs) this.#sinceMs = nowMs;
-    // Nobody is before him: most acts are short and come one at a time, and cost no entry.
+    // No act is before it: most acts are short and come one at a time, and cost no entry.
     if (!this.#busy && nowMs - this.#sinceMs < turnHearMs) return this.#runNow(name, act, nowMs);
     this.#waiting++;
     this.#tenant(name).acts.push(act);
@@ -78,7 +81,7 @@ export class FairTurns {
     }
   }
 
-  /** Runs everything that waits, whoever's turn it is. */
+  /** Runs everything that waits, in whatever turn. */
   flush(): void {
     for (let act = this.#next(); act; act = this.#next()) act();
   }
@@ -92,7 +95,7 @@ export class FairTurns {
       }
       this.#busy = false;
     } catch (error) {
-      // Whoever waits is served all the same.
+      // What waits is still served.
       this.#world.soon(() => this.#serve());
       throw error;
     }
@@ -110,7 +113,7 @@ export class FairTurns {
         return () => this.#charged(tenant, act);
       }
       list.delete(name);
-      // One who has nothing to do is not forgotten at once, or he would be new again with his next call.
+      // A tenant that has nothing to do is not forgotten at once, or it would be new again with its next call.
       if (!isFresh && tenant.deficit > 0) continue;
       if (tenant.deficit <= 0) tenant.deficit += turnQuantumMs;
       this.#known.set(name, tenant);
@@ -133,7 +136,7 @@ export class FairTurns {
     tenant.deficit = Math.max(-turnDebtMsMax, tenant.deficit - Math.max(turnCallMs, tookMs));
   }
 
-  /** Nobody has an act: those who were here longest ago are forgotten when there are too many. */
+  /** No tenant has an act: those that were here longest ago are forgotten when there are too many. */
   #evictIdle(): void {
     for (const list of [this.#fresh, this.#known]) {
       for (const name of list.keys()) {

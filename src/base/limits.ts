@@ -1,6 +1,6 @@
 /**
- * The bounds that several files share, each with its unit and its reason; a bound that one file uses stands there, with
- * a name of its own. A list, queue, loop or string without a bound is a defect. Bounds that an operator may move are
+ * The bounds that several files share, each with its unit and its reason; a bound that one file uses is there, with a
+ * name of its own. A list, queue, loop or string without a bound is a defect. Bounds that an operator may move are
  * variables (server/config/settings), which say their defaults. docs/bounds.md says of every list that grows what
  * happens at its bounds.
  */
@@ -68,13 +68,13 @@ export const limits = {
   controlBodyBytesMax: 1 * MiB,
   /** A connection that has not said which protocol it speaks is closed after this. */
   preambleTimeoutMs: 5_000,
-  /** A request's headers must have come by then; an HTTP/2 connection must have begun a request by then. */
+  /** By then a request's headers must have come; an HTTP/2 connection must have begun a request. */
   headersTimeoutMs: 15_000,
-  /** A request's body must have come by then: the largest body over a slow line. */
+  /** By then a request's body must have come: the largest body over a slow line. */
   requestReceiveMs: 120_000,
   /** A connection without a request is closed after this; longer than common load balancers keep theirs. */
   idleConnectionMs: 75_000,
-  /** Open connections of one port, where the system gives descriptors for so many. */
+  /** Open connections of one port, where the system gives that many descriptors. */
   connectionsMax: 16_384,
   /** Connections from one address, as a share of them all: one stranger cannot take every place. */
   connectionsShareMax: 0.75,
@@ -82,7 +82,9 @@ export const limits = {
   http2SessionMemoryMiB: 64,
   /** Bodies of up to this size are decoded at once: 3 ms of whatever they hold. */
   decodedAtOnceBytes: 48 * KiB,
-  /** Larger ones are decoded in pieces of about so many bytes and so much work, unless a single element has more. */
+  /**
+   * Larger ones are decoded in pieces of about this many bytes and this much work, unless a single element has more.
+   */
   pieceBytes: 256 * KiB,
   pieceWork: 200_000,
   /** One element, such as a memory, a document or a statement. In work: 300,000 arrays or 100,000 fields, 30 ms. */
@@ -163,7 +165,7 @@ export const limits = {
    * a crash. The largest body by default, 1000 memories of 32 KiB of random words, takes 101 MiB (measured).
    */
   transactionLogBytesMax: 128 * MiB,
-  /** Writers wait at most this long for the log to be shipped to its end, so that it can be folded in. */
+  /** Writers wait at most this long for the log to be shipped to its end, so that the WAL can be checkpointed. */
   foldHoldMsMax: 1_000,
   /** A checkpoint that a reader held up is tried again after this, or when the log has grown by as much again. */
   checkpointRetryMs: 1_000,
@@ -173,7 +175,7 @@ export const limits = {
   housekeepingBudgetMs: 20,
 
   // Formats at rest: no encoder writes more, and no decoder believes more
-  /** SQLite's page types are told by their first byte, which holds only below 2^25 pages. */
+  /** The first byte tells SQLite's page types, which holds only below 2^25 pages. */
   databasePagesMax: 2 ** 25 - 1,
   segmentGroupsMax: 65_536,
   /** References of one timeline: more must be packed first. 1024 of them take 128 KiB at most. */
@@ -207,18 +209,17 @@ export const limits = {
   shipsAtOnceMax: 32,
   /** Tries to settle one doubtful put before its caller is told to come back. */
   doubtRetriesMax: 3,
-  /** Databases that a thread knows other nodes to follow; those beyond are shipped as if nobody did. */
+  /** Databases that a thread knows other nodes to follow; those beyond are shipped as if they had no follower. */
   followedMax: 10_000,
   /** Another node that follows a database says so again within this. */
   followMs: 30_000,
   /** How long a node that stops, or hands a database over, tries to ship what is left; the rest stays in the log. */
   lastShipMs: 8_000,
   /**
-   * So many deltas of a timeline, and it is packed across whatever stands in the way: a busy branch that is well has
-   * about a hundred.
+   * With this many deltas, a timeline is packed across any obstacle: a busy branch that is well has about a hundred.
    */
   timelineDeltasSoft: 384,
-  /** So many references, and any two objects are packed; a new base image is due as well. */
+  /** With this many references, any two objects are packed; a new base image is due as well. */
   timelineRefsPressing: 768,
   /** Keys in one page of a listing; S3 gives no more. */
   storeListMax: 1_000,
@@ -259,11 +260,11 @@ export const limits = {
   peerValueDepthMax: 32,
   /** Names of fields that are known again when they come: our own are some hundred. */
   peerFieldNamesKnownMax: 1_024,
-  /** No message between nodes is larger: a piece, the others' share, and what stands around them. */
+  /** No message between nodes is larger: a piece, the others' share, and what surrounds them. */
   peerMessageBytesMax: 4 * MiB,
-  /** A node that has said nothing for so long while something is expected of it is given up. */
+  /** A node that has said nothing for this long while something is expected of it is abandoned. */
   peerSilenceMs: 3_000,
-  /** A link that nobody has used for so long is closed. */
+  /** A link that was not used for so long is closed. */
   peerIdleMs: 60_000,
   /** Databases that one node follows at another; changes of those beyond are found by looking. */
   peerFollowsMax: 10_000,
@@ -283,12 +284,12 @@ export const limits = {
   /** An object that is younger than this may be of a writer that still runs. */
   quietMs: 60_000,
   /**
-   * How far a branch skips ahead when nobody knows any more which transaction ids were given: one that commits twenty
-   * thousand times a second needs two years for as many.
+   * How far a branch skips ahead when it is unknown which transaction ids were given: one that commits twenty thousand
+   * times a second needs two years for as many.
    */
   txidsSkipped: 2 ** 40,
   /**
-   * How far a manifest's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that
+   * How far a manifest's epoch and a catalog's number skip ahead when it is unknown what the lost one had: a node that
    * has seen that one refuses what is older (engine/local/seen-manifests).
    */
   epochsSkipped: 2 ** 20,

@@ -6,7 +6,7 @@ import { pino } from "pino";
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export interface Log {
-  /** Absent where nothing so small is logged, so that nobody gathers fields for nothing. */
+  /** Absent where nothing so small is logged, so that no fields are gathered for nothing. */
   readonly debug?: ((message: string, fields?: LogFields) => void) | undefined;
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;

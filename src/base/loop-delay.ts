@@ -1,7 +1,4 @@
-/**
- * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something
- * else.
- */
+/** How late a thread does what is due: timers that fire too late tell how long it was busy with something else. */
 import { shortBoundsMs, Histogram, type HistogramCounts } from "./collections/histogram.ts";
 import type { Cancel, World } from "./world.ts";
 

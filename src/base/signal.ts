@@ -1,8 +1,8 @@
 /**
- * Something that happens now and then, and those who wait for the next time.
+ * Something that happens now and then, and its waiters.
  *
- * Always true: whoever waits goes on in a turn of its own, when everything that the same event has set in motion has
- * been done; raising it costs nothing while nobody waits.
+ * Always true: a waiter goes on in a turn of its own, when everything that the same event has set in motion has been
+ * done; raising it costs nothing while there is no waiter.
  */
 import { turn, type World } from "./world.ts";
 

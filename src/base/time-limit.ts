@@ -1,8 +1,8 @@
 /**
- * A bound on how long somebody outside may take to answer.
+ * A bound on how long an outside party may take to answer.
  *
- * Always true: who waits here waits no longer than the limit, whatever becomes of the act; the act hears of it by its
- * signal, and what it comes to afterwards is nobody's concern any more.
+ * Always true: a caller waits no longer than the limit, whatever becomes of the act; the act hears of it by its signal,
+ * and its later outcome is dropped.
  */
 import type { World } from "./world.ts";
 

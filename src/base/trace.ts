@@ -1,5 +1,5 @@
 /**
- * Where a request stands among the calls that have caused it and those that it causes (W3C Trace Context).
+ * The place of a request among the calls that have caused it and those that it causes (W3C Trace Context).
  *
  * Always true: the ids of a Trace are lower-case hexadecimal and not all zeros, whatever a client sent: one that sent
  * nothing, or something malformed, gets a trace of its own. Must not know: who collects spans.
@@ -9,7 +9,7 @@ import type { World } from "./world.ts";
 export interface Trace {
   /** 32 digits: the same for everything that one request of a client causes, on every node. */
   readonly traceId: string;
-  /** 16 digits: whoever calls under this trace. */
+  /** 16 digits: the caller under this trace. */
   readonly spanId: string;
   /** Whether the caller collects spans of it. */
   readonly sampled: boolean;
@@ -46,10 +46,7 @@ function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/**
- * The trace that a request came with, or one of its own: found when somebody asks, as most requests are over before
- * anybody does.
- */
+/** The trace that a request came with, or one of its own: found on demand, as most requests are over without one. */
 export class RequestTrace implements Trace {
   readonly #world: Pick<World, "randomBytes">;
   readonly #traceparent: string | undefined;

@@ -1,11 +1,11 @@
 /**
- * What time it is, told apart from what the machine's clock says.
+ * What time it is, as distinct from what the machine's clock says.
  *
  * Two answers. `nowMs` is the best guess, for what is written and shown: a wrong one is right again when the clock is.
  * `sureMs` is a time that has surely come, for what cannot be taken back: only what ended by then is removed for good.
  *
- * Behind them stands the steady time. It goes on with the monotonic clock, which nobody sets, and follows a clock only
- * to what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is
+ * Behind them is the steady time. It goes on with the monotonic clock, which cannot be set, and follows a clock only to
+ * what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is
  * ahead, the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object
  * storage's, as its answers carry it. Where the store is a directory there is one clock only.
  *
@@ -20,8 +20,8 @@
 import { limits } from "./limits.ts";
 
 /**
- * Clocks that differ by no more than this tell the same time. More than the steps of NTP, than what a slow answer
- * leaves open of a store's clock, and than nodes of a cluster differ; far less than anything is kept for.
+ * Clocks that differ by no more than this count as equal. More than the steps of NTP, than what a slow answer leaves
+ * open of a store's clock, and than nodes of a cluster differ; far less than anything is kept for.
  */
 export const clockSlackMs = 60_000;
 /**
@@ -45,9 +45,9 @@ export interface TimeMemory {
 export class TrustedTime {
   readonly #wallMs: () => number;
   readonly #monotonicMs: () => number;
-  /** NaN while nobody has told a time. */
+  /** NaN until a time was told. */
   #steady: number;
-  /** Stands for the machine's clock while that is out of the bounds within which it is believed for `nowMs`. */
+  /** Replaces the machine's clock while that is out of the bounds within which it is believed for `nowMs`. */
   #likely: number;
   #least = Number.NaN;
   #most = Number.NaN;
@@ -140,8 +140,8 @@ export class TrustedTime {
   }
 
   /**
-   * Looks at the machine's clock, every second or so. Says whether the store is to be asked for its own: that was moved
-   * since, or never told.
+   * Looks at the machine's clock, every second or so. Says whether to ask the store for its own: the clock was moved
+   * since, or the store never told.
    */
   look(): boolean {
     if (this.#hasStore) return !isSame(this.#wall, this.#wallAtWord);

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { incrementBase32, monotonicFactory, type ULIDFactory } from "ulid";
 import { TrustedTime } from "./trusted-time.ts";
 
-/** Every place where a crash is interesting: between two durable steps of one deed. */
+/** Every place where a crash is interesting: between two durable steps of one operation. */
 export const crashPoints = [
   "committed",
   "synced",
@@ -43,7 +43,7 @@ export interface World {
    * by `time.sureMs`.
    */
   nowMs(): number;
-  /** What the machine's clock says, right or wrong: for whoever wants to know that it was moved. */
+  /** What the machine's clock says, right or wrong: for callers that detect that it was moved. */
   wallMs(): number;
   /** What `nowMs` comes from, and how far it can be relied upon. */
   readonly time: TrustedTime;

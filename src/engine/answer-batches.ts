@@ -1,8 +1,8 @@
 /**
- * The answers of one engine thread on their way to whoever called: those of one turn of the loop share a message.
+ * The answers of one engine thread on their way to the callers: those of one turn of the loop share a message.
  *
- * Always true: the only call that is under way is answered at once, as nobody else's answer can come with its own. Must
- * not know: what was asked.
+ * Always true: the only call that is under way is answered at once, as no other answer can come with its own. Must not
+ * know: what was asked.
  */
 import type { World } from "../base/world.ts";
 import { toFailureAnswer, needsOperator } from "./api/failures.ts";
@@ -21,7 +21,7 @@ export class AnswerBatches {
     this.#send = send;
   }
 
-  /** So many calls have come. */
+  /** `calls` more calls are under way. */
   begin(calls: number): void {
     this.#underWay += calls;
   }
@@ -36,7 +36,7 @@ export class AnswerBatches {
     this.#underWay--;
     this.#answers.push(answer);
     if (this.#flushing) return;
-    // Nobody else's answer can come with it.
+    // No other call's answer can come with it.
     if (this.#underWay === 0) return this.flush();
     this.#flushing = true;
     this.#world.soon(() => this.flush());

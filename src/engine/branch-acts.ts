@@ -119,7 +119,7 @@ export class BranchActs {
     return forked;
   }
 
-  /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
+  /** Removes what is due, for an entry of the index. Speaks of no state: no caller has seen one. */
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
     const { registry, expired, parts, sweeper, compactor, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };
@@ -142,8 +142,8 @@ export class BranchActs {
   }
 
   /**
-   * Learns what became of a change of the catalog that was left in doubt, and does what is left to do if it landed.
-   * Throws StoreError while it cannot.
+   * Resolves a change of the catalog that was left in doubt, and does what is left to do if it landed. Throws
+   * StoreError while it cannot.
    */
   async settle(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
@@ -160,9 +160,7 @@ export class BranchActs {
     await this.#options.registry.removeOtherBranches(uuid, new Set(catalog.branches.map(({ id }) => id)));
   }
 
-  /**
-   * Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here.
-   */
+  /** Ends branches whose time is over, and removes history that has left the window, as far as they are open here. */
   async groom(uuid: string): Promise<void> {
     const { registry, compactor, parts } = this.#options;
     await this.#options.expired.remove(uuid);
@@ -174,8 +172,8 @@ export class BranchActs {
   }
 
   /**
-   * Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without
-   * being asked for. Says whether some could not be opened now.
+   * Opens the branches of this thread whose logs an earlier run has left, so that they are shipped without a call. Says
+   * whether some could not be opened now.
    */
   async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<boolean> {
     let again = false;
@@ -249,7 +247,7 @@ export class BranchActs {
   }
 }
 
-/** Runs the act; its refusals tell where the branch stands. */
+/** Runs the act; its refusals tell how far the branch is. */
 async function telling<Value>(database: Database, act: () => Promise<Value>): Promise<Value> {
   try {
     return await act();

@@ -1,8 +1,8 @@
 /**
  * What the parts of an engine thread tell those that are built after them.
  *
- * Always true: a part that tells something knows nothing of who listens; whoever listens attaches itself once it is
- * there, and what is told before that concerns nobody.
+ * Always true: the part that tells knows nothing of its listeners; a listener attaches itself once it exists, and does
+ * not need what was told before.
  */
 import type { Database } from "./database/database.ts";
 

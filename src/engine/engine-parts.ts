@@ -1,9 +1,8 @@
 /**
  * The parts of one engine thread, built in the order in which they need each other.
  *
- * Always true: a part is given what it needs and nothing else, and all of that is there when it is built; what parts
- * that are built later are to hear goes through the events, to which those attach themselves. Must not know: calls,
- * answers.
+ * Always true: a part is given what it needs and nothing else, and all of that is there when it is built; parts that
+ * are built later listen to the events of earlier ones. Must not know: calls, answers.
  */
 import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";
@@ -46,7 +45,7 @@ import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
 
-/** What an engine is given by whoever starts it. */
+/** What an engine is given by the thread that starts it. */
 export interface EngineSurroundings {
   readonly options: EngineOptions;
   readonly world: World;
@@ -94,7 +93,7 @@ export class EngineParts {
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
-  /** What policies say, as far as calls have told. */
+  /** What policies say, as far as calls have brought it. */
   readonly retentions: Retentions;
   readonly branches: Branches;
   /** What this node has on its disk. */

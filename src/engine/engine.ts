@@ -1,5 +1,5 @@
 /**
- * One engine thread's worth of engine: calls in, answers out, both in batches, whatever carries them.
+ * One engine thread's worth of engine: calls in, answers out, both in batches, over any channel.
  *
  * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline
  * on the caller's thread in a simulation. Must not know which.
@@ -21,8 +21,7 @@ import { Pins } from "./pool/pins.ts";
 import type { EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
 
 /**
- * Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody
- * holds.
+ * Whether the call costs the thread what its tenant asks for; the others are the node's own, or release what is held.
  */
 function isWorkOfTenant({ kind }: Work): boolean {
   return (
@@ -178,8 +177,7 @@ export class Engine {
   }
 
   /**
-   * Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle, or the lease,
-   * meanwhile.
+   * Runs the call on the open database. Looks anew after each wait: the handle, or the lease, may be gone meanwhile.
    */
   #reach(call: EngineCall, deadlineMs: number): void {
     const { id, target, minTxid, consistency } = call;
@@ -214,8 +212,8 @@ export class Engine {
   }
 
   /**
-   * This thread opens the database no more; then nobody does, as the catalog says so; and whoever writes it and has not
-   * heard of it meets the fence with the next thing he ships, and reads the catalog.
+   * This thread opens the database no more, and then no thread does, as the catalog says so. A writer that has not
+   * heard of it meets the fence with the next thing it ships, and reads the catalog.
    */
   async #deleteTarget(uuid: string): Promise<void> {
     const { chores, registry, catalogs, branches, copies } = this.#parts;
@@ -227,7 +225,7 @@ export class Engine {
     const files = countFiles(databasesDirectory, uuid);
     await registry.closeAndRemove(uuid);
     await catalogs.fresh(uuid);
-    // Without other nodes, what nobody has written nobody will.
+    // Without other nodes, an unwritten database stays unwritten.
     await catalogs.update(uuid, ({ seq, deletedAtMs }) =>
       (seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() },
     );
@@ -238,9 +236,9 @@ export class Engine {
 
   /**
    * Refuses a transaction id that this branch has never given, or that was lost. Among several nodes another one may
-   * have given it without this one's knowing, who has taken the database since or has not yet heard that he has lost
-   * it: the manifest tells, and then the call is that node's. Only what the holder has claimed himself, or an old
-   * manifest calls lost, is sure.
+   * have given it unknown to this one, if it took the database since or has not yet heard that it lost it: the manifest
+   * tells, and then the call is that node's. Only what this node has claimed itself, or an old manifest calls lost, is
+   * sure.
    */
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
     const isKnownLost =

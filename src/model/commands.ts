@@ -1,8 +1,8 @@
 /**
  * Every command that a database understands, as one table: name to synchronous function.
  *
- * A write runs inside a transaction and gets a Tx, a read gets a View; inputs and results are plain data that can
- * cross a thread. User SQL stands apart (model/sql/sql): it runs under the guard and alone in its transaction.
+ * A write runs inside a transaction and gets a Tx, a read gets a View; inputs and results are plain data that can cross
+ * a thread. User SQL is separate (model/sql/sql): it runs under the guard and alone in its transaction.
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
 import { nextDue } from "./next-expiry.ts";
@@ -29,7 +29,7 @@ import {
 } from "./vectors/vector-collections.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
 
-/** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
+/** What a sweep is told: how many rows of each kind it may remove, and what policy removes. */
 interface SweepInput {
   readonly rowsMax: number;
   /** Only what ended by then goes, as it goes for good; by default what has ended now. */
@@ -47,7 +47,7 @@ interface Swept extends Aged {
   readonly dueAtMs: number | undefined;
 }
 
-/** Removes what has expired or what policy lets go of, and says whether there may be more. */
+/** Removes what has expired or what policy removes, and says whether there may be more. */
 function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = {} }: SweepInput): Swept {
   const tx = { ...view, nowMs: untilMs };
   const removed = [kvSweep(tx, { rowsMax }).removed, sweepMemories(tx, { rowsMax }).removed];

@@ -1,11 +1,11 @@
 /**
  * What rows that are about to be erased look like on their pages: windows by which any copy of them can be found.
  *
- * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so
- * that no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has
+ * A window is cut where its bytes lie side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so that
+ * no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has
  * windows within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it
- * is, so whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has
- * none: it goes with the history that held it, like everything else, and only is not looked for.
+ * is, so for each one found it is asked whether a vector that stays has it. A turn or vector that is too short for a
+ * window has none: it goes with the history that held it, like everything else, and only is not looked for.
  */
 import { assert } from "../base/faults/assert.ts";
 import { encodeUtf8 } from "../base/bytes.ts";
@@ -26,10 +26,10 @@ export interface ErasedRow {
   readonly type: string;
 }
 
-/** Windows within a vector begin at every so many bytes, and at its end. */
+/** Windows within a vector begin at every multiple of this, and at its end. */
 const vectorStepBytes = 512;
 /**
- * A turn's window has at least so many bytes of a longer session id, before a number and a time of at most 8 and 6
+ * A turn's window has at least this many bytes of a longer session id, before a number and a time of at most 8 and 6
  * bytes.
  */
 const sessionEndBytes = windowBytes - 8 - 6;
@@ -94,8 +94,8 @@ export class ErasedWindows {
     const start = Buffer.concat([encodeUtf8(id), encodeUtf8(type)]);
     assert(start.length >= windowBytes, "an id and a type fill a window");
     this.#rows.push(start.subarray(0, windowBytes));
-    // Its entry in the index of ids, by its end: what it has superseded stands in an index under the same id, and
-    // differs by the row only.
+    // Its entry in the index of ids, by its end: what it has superseded is in an index under the same id, and differs
+    // by the row only.
     this.#more.push(encodeRecord(text(encodeUtf8(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
@@ -192,7 +192,7 @@ export class ErasedWindows {
         "__service_vector_space AS s",
     );
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
-    // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
+    // All of a large collection would be read while no other call is served. The proof knows the live vectors anyway.
     if (keptBytes > erasureComparedBytesMax) return;
     const encodeWindow = (window: Uint8Array): string =>
       Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
@@ -223,8 +223,8 @@ function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
 }
 
 /**
- * Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no
- * residue. The connection can do nothing else until it ends.
+ * Every window by which an erasure of the vectors that are there now could be looked for: what was written anew since
+ * is no residue. The connection can do nothing else until it ends.
  */
 export function* vectorWindows(view: Pick<View, "connection">): Generator<Uint8Array> {
   for (const row of view.connection

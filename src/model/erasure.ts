@@ -1,8 +1,8 @@
 /**
  * Hard deletion: a target resolved and removed in one transaction, with everything that was derived from it.
  *
- * Always true: after the commit no row of any table speaks of what was erased, but for the journal, which holds ids and
- * keyed hashes until the erasure is settled; the same coupon asked again gives the same answer and changes nothing.
+ * Always true: after the commit no row of any table has anything of what was erased, except the journal, which holds
+ * ids and keyed hashes until the erasure is settled; the same coupon again gives the same answer and changes nothing.
  * Must not know: pages, history, when an erasure is complete.
  */
 import { hash } from "node:crypto";
@@ -18,7 +18,7 @@ import { removeSession } from "./core/session-row.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { eraseTurns } from "./transcript/transcript.ts";
 
-/** What stands as the superseder of a memory whose real one was erased: no memory ever has this id. */
+/** The superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";
 
 /** What was erased. `found` is false when the memory or topic is unknown: then nothing was changed. */
@@ -96,7 +96,7 @@ export function heldMemories(
   return { held: held.map(({ id }) => id) };
 }
 
-/** The erasure is over, whatever came of it: nobody will ask for its answer again. */
+/** The erasure is over, whatever came of it: its answer will not be asked for again. */
 export function deleteErasureNotes(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
   if (tx.connection.hasTable("__service_erasure"))
     tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);

@@ -12,7 +12,7 @@ import type { Tx, View } from "./core/transaction.ts";
 
 const kvListMax = 1000;
 
-/** The table. `value` stands last, so that a listing never walks through the overflow pages of large values. */
+/** The table. `value` comes last, so that a listing never walks through the overflow pages of large values. */
 export const kvSchema = `
 CREATE TABLE __service_kv (
   row INTEGER PRIMARY KEY,

@@ -1,5 +1,5 @@
 /**
- * When something of a database will be there for a sweep to remove, so that one can be made although nobody uses it.
+ * When something of a database will be there for a sweep to remove, so that one can be made although it is not in use.
  *
  * Always true: the time is never later than the true one, unless policy changes; it may be too early, and then the
  * sweep that comes of it finds a later one. Looks at a bounded number of rows, most of them by an index. Must not know:

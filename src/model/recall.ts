@@ -1,10 +1,14 @@
 /**
  * Recall: three channels, each with its own idea of what is relevant, fused into one ranking.
  *
- * Always true: a memory is returned when its topic is the one asked for, or its words cover enough of the question, or
- * its vector is near enough, never to fill the answer up; filters apply inside each channel, so that no memory can
- * crowd out another that is allowed; nothing is written. The same request at the same txid gives the same answer
- * wherever the vector search is exact. Must not know: who embeds.
+ * Always true:
+ * - a memory is returned when its topic is the one asked for, or its words cover enough of the question, or its vector
+ *   is near enough, never to fill the answer up
+ * - filters apply inside each channel, so that no memory can crowd out another that is allowed
+ * - nothing is written
+ *
+ * The same request at the same txid gives the same answer wherever the vector search is exact.
+ * Must not know: who embeds.
  */
 import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";

@@ -2,7 +2,7 @@
  * The reserved tables of every database, all named with the prefix that user SQL may not touch.
  *
  * Each data model owns its DDL; this file owns the one row that says how far the database has come. The transaction id
- * lives in the pages, so that whoever has the file knows its position without any side file.
+ * lives in the pages, so that the file alone tells its position, without any side file.
  */
 import { StoreError } from "../base/faults/errors.ts";
 import type { Connection } from "../sqlite/connection/connection.ts";

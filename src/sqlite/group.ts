@@ -1,8 +1,8 @@
 /**
  * A commit group: many commands, one transaction, one savepoint for each.
  *
- * Always true: a command that throws leaves nothing behind and does not touch its neighbours; either every command
- * that did not throw is in the commit, or none is. Must not know: what a command means, fsync, queues.
+ * Always true: a command that throws leaves nothing behind and does not touch its neighbours; all commands that did not
+ * throw are in the commit, or none is. Must not know: what a command means, fsync, queues.
  */
 import { assert } from "../base/faults/assert.ts";
 import { invalid } from "../base/faults/errors.ts";

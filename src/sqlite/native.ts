@@ -1,6 +1,6 @@
 /**
  * The native library of user SQL and of time slices (native/), as this thread reaches it: by functions of a private
- * connection, which nobody's SQL can call.
+ * connection, which no user SQL can call.
  *
  * Must not know: what it is used for.
  */

@@ -1,9 +1,8 @@
 /**
  * Time slices of the commands that a thread runs for many tenants.
  *
- * Always true: a command that is stopped has thrown SliceOver, and whoever runs it undoes what it did; nothing is
- * stopped while no other tenant has a call under way on the lane. Must not know: who the tenants are, what is done
- * instead.
+ * Always true: a command that is stopped has thrown SliceOver, and its caller undoes what it did; nothing is stopped
+ * while no other tenant has a call under way on the lane. Must not know: who the tenants are, what is done instead.
  */
 import { assert } from "../base/faults/assert.ts";
 import type { Connection } from "./connection/connection.ts";
@@ -13,8 +12,8 @@ import { control, hasNative, loadLibrary } from "./native.ts";
 const sliceMicros = 10_000;
 
 /**
- * A command has used up its time slice while another tenant waits. It is to be undone, and run where nobody waits for
- * it.
+ * A command has used up its time slice while another tenant waits. It is to be undone, and run where no other tenant
+ * waits for it.
  */
 export class SliceOver extends Error {
   constructor() {
@@ -81,7 +80,7 @@ export function attachSlices(lane: number): Slices | undefined {
 
 let isThere: boolean | undefined;
 
-/** Says how many tenants have calls under way on a lane of this process. Without the native library nobody asks. */
+/** Says how many tenants have calls under way on a lane of this process. Without the native library it is not used. */
 export function tellTenants(lane: number, count: number): void {
   isThere ??= hasNative();
   if (isThere) control().call("slice_tenants(?, ?)", lane, count);

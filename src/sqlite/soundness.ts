@@ -3,7 +3,7 @@
  *
  * The pages are walked by ourselves (sqlite/pages/page-walk); SQLite checks the reserved tables alone, whose schema is
  * the service's. Why that is safe: a check of one table reads that table and its indexes and evaluates its own
- * constraints; nobody else can put an index, a trigger or a column on a reserved table (sqlite/sql-text-check,
+ * constraints; no user can put an index, a trigger or a column on a reserved table (sqlite/sql-text-check,
  * native/authorizer.c).
  */
 import { StoreError } from "../base/faults/errors.ts";

@@ -198,8 +198,8 @@ export function releaseFreedMemory(): void {
 
 /**
  * From any thread: stops the statement when `handle` runs exactly `ticket` now. A ticket that does not run now is
- * remembered and stopped when it begins; one that is over is never run again, so remembering it harms nobody.
- * Returns whether the handle was found.
+ * remembered and stopped when it begins; one that is over is never run again, so remembering it does no harm. Returns
+ * whether the handle was found.
  */
 export function interrupt(handle: number, ticket: number): boolean {
   if (!SqlGuard.available().ok) return false;

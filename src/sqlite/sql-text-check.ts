@@ -44,7 +44,7 @@ const triggerHeads = new Set(["SELECT", "VALUES", "WITH", "INSERT", "REPLACE", "
 const modules = new Set(["FTS5", "RTREE", "RTREE_I32"]);
 /** Tables that SQLite makes up by itself from a module's name, which no statement may even start to read. */
 const madeUpTables = new Set(["FTS3TOKENIZE", "FTS4AUX", "FTS5VOCAB", "DBSTAT", "SQLITE_DBPAGE"]);
-/** What stands right before a name, where SQLite takes a string for one. */
+/** What comes right before a name, where SQLite takes a string for one. */
 const nameFollows = new Set([
   "FROM",
   "JOIN",

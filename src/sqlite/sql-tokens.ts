@@ -2,12 +2,12 @@
  * The tokens of a SQL text, cut exactly where SQLite's own tokenizer cuts them (sqlite3GetToken in tokenize.c).
  *
  * Always true: what SQLite would take as a name, a string or a keyword comes out as one token of that kind, whatever
- * comments, quotes or spaces stand around it. Where SQLite sees an illegal token the text is refused, so that the two
- * can never fall out of step. Must not know: what any statement means.
+ * comments, quotes or spaces are around it. Where SQLite sees an illegal token the text is refused, so that the two can
+ * never fall out of step. Must not know: what any statement means.
  */
 import { invalid } from "../base/faults/errors.ts";
 
-/** `word` is a bare keyword or name, `name` a quoted one; `string` is in single quotes and may stand for a name too. */
+/** `word` is a bare keyword or name, `name` a quoted one; `string` is in single quotes and may mean a name too. */
 type SqlTokenKind = "word" | "name" | "string" | "blob" | "number" | "variable" | "operator";
 
 export interface SqlToken {

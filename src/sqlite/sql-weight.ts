@@ -20,7 +20,7 @@ const sqlAliasTokensMax = 2 ** 21;
 const sqlWeighedBytesMax = 1024 * 1024;
 
 interface Weight {
-  /** Names in the text, in lower case, with how often each stands there. */
+  /** Names in the text, in lower case, with how often each occurs. */
   readonly names: ReadonlyMap<string, number>;
   /** How often the text names a column. */
   readonly uses: number;
@@ -72,7 +72,7 @@ interface Frame {
   column: { names: number; from: number } | undefined;
   /** The most names in one of the list's columns so far. */
   most: number;
-  /** Inside GROUP BY or ORDER BY, where a number stands for a result column. */
+  /** Inside GROUP BY or ORDER BY, where a number means a result column. */
   by: boolean;
   names: number;
 }

@@ -2,7 +2,7 @@
  * Counts what is asked of an object store: how often, with what outcome, how many bytes, for how long.
  *
  * Always true: it changes nothing of what passes; objects are told apart by their kind, never by their key, so that the
- * counts name nobody and are as few as kinds are. Must not know: what any adapter does, who reads the counts.
+ * counts identify no tenant and are as few as kinds are. Must not know: what any adapter does, who reads the counts.
  */
 import { StoreError } from "../base/faults/errors.ts";
 import { longBoundsMs, Histogram, type HistogramCounts } from "../base/collections/histogram.ts";

@@ -1,7 +1,7 @@
 /**
  * One object of another store as it should be here: put, replaced or removed so that it is.
  *
- * Always true: nothing is replaced but what was just read, so that two who copy into one place do not mix unseen.
+ * Always true: nothing is replaced but what was just read, so that two copies into one place do not mix unnoticed.
  */
 import { StoreError } from "../base/faults/errors.ts";
 import { listed } from "./port/listing.ts";
@@ -9,7 +9,7 @@ import type { ListedObject, ObjectStore } from "./port/object-store.ts";
 import { sameBytes, surePut } from "./port/sure-put.ts";
 
 /**
- * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes
+ * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when another writer is at work
  * there.
  */
 export async function putSame(store: ObjectStore, key: string, bytes: Uint8Array): Promise<boolean> {

@@ -1,6 +1,6 @@
 /**
- * Where a node's objects are, and how to get at them. A location is plain data, so that every thread can open the
- * store for itself.
+ * Where a node's objects are, and how to reach them. A location is plain data, so that every thread can open the store
+ * for itself.
  */
 import { resolve } from "node:path";
 import type { World } from "../base/world.ts";
@@ -32,10 +32,7 @@ export async function openStore(location: StoreLocation, world: World): Promise<
   }
 }
 
-/**
- * Opens the store for whoever only reads it: nothing is made, not even a directory, and every attempt to write is a
- * bug.
- */
+/** Opens the store for reading only: nothing is made, not even a directory, and every attempt to write is a bug. */
 export async function openStoreToRead(location: StoreLocation, world: World): Promise<ObjectStore> {
   return new ReadOnlyStore(
     location.kind === "file" ? FileStore.at(resolve(location.directory), world) : await openStore(location, world),

@@ -1,10 +1,10 @@
 /**
- * The proof, at start, that a store decides conditional puts atomically. Who may write a branch is decided by nothing
- * else, so that a store which ignores conditions, or checks them and then acts, would lose data without a word.
+ * The proof, at start, that a store decides conditional puts atomically. Nothing else decides who may write a branch,
+ * so that a store which ignores conditions, or checks them and then acts, would silently lose data.
  *
  * Always true: only a breach of the port's promises is "misconfigured"; a writer that had no answer counts as neither
- * winner nor loser, and that fault is what comes out when nobody won. Leaves nothing behind as long as deletes work;
- * what stays lies under `probe/`, in a key that is never used again.
+ * winner nor loser, and that fault is the result when none won. Leaves nothing behind as long as deletes work; what
+ * stays lies under `probe/`, in a key that is never used again.
  */
 import { StoreError } from "../base/faults/errors.ts";
 import type { World } from "../base/world.ts";
@@ -54,7 +54,7 @@ class Proof {
     }
   }
 
-  /** Lets many writers put under one condition and answers the version that stands then. */
+  /** Lets many writers put under one condition and answers the version that is there then. */
   async #race(what: string, condition: PutCondition): Promise<ObjectVersion> {
     const bodies = Array.from({ length: writersPerRace }, () => this.#body());
     const results = await Promise.allSettled(bodies.map((body) => this.#store.put(this.#key, body, condition)));

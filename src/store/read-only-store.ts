@@ -1,5 +1,5 @@
 /**
- * A store that is only read: what stands between a tool that must change nothing and a slip of the tool.
+ * A store that is only read: what guards a tool that must change nothing against a slip.
  *
  * Always true: nothing that changes an object passes. Must not know: which store is behind it.
  */

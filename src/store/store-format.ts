@@ -7,8 +7,8 @@
  * | layout     | integer | version of the keys, and of the objects that say none of their own             |
  * | written_by | string  | the build that first wrote here, for people                                    |
  *
- * Always true: whoever opens the store for writing has seen that it reads and writes this layout; a store without the
- * object is of layout 1, as builds before it left none. Must not know: what lies in the store.
+ * Always true: a process opens the store for writing only if it reads and writes this layout; a store without the
+ * object is of layout 1, as earlier builds left none. Must not know: what lies in the store.
  */
 import { encodeUtf8, decodeUtf8 } from "../base/bytes.ts";
 import { StoreError } from "../base/faults/errors.ts";

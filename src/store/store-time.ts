@@ -1,5 +1,5 @@
 /**
- * Asks object storage what time it is, when the machine's clock was moved since it told: a second later both agree
+ * Asks object storage for the time when the machine's clock was moved since it last told: a second later both agree
  * again, or it is known which of them is wrong. Does nothing but look where the store has no clock of its own.
  */
 import { StoreError } from "../base/faults/errors.ts";

@@ -7,7 +7,8 @@ import { ShardOwners } from "../../src/service/placement/shards.ts";
 import { listDue } from "../../src/control/databases/expiry-index.ts";
 import { shardsCount } from "../../src/format/core/shards.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import { buildNodes, startFleetNode, type FleetOptions, type Requests } from "../support/fleet.ts";
+import { buildNodes, startFleetNode } from "../support/fleet.ts";
+import type { FleetOptions, Requests } from "../support/fleet-store.ts";
 import { report } from "./report.ts";
 
 const hourMs = 3_600_000;

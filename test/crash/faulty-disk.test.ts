@@ -10,8 +10,7 @@ const durationMs = isLong ? 120_000 : 15_000;
 const said: string[] = [];
 
 test.skipIf(!canFaultDisks && !inGate)(
-  "F17, F18, F19: full, read-only, failing and slow, with kills between, objects on the same disk: " +
-    "nothing acknowledged is lost, and it serves again",
+  "F17, F18, F19: on a full, read-only, failing or slow disk nothing acknowledged is lost",
   { timeout: 10 * durationMs + 120_000 },
   async () => {
     const counts = await runDiskChaos({ seed: 1, durationMs, say: (text) => said.push(text) }).catch((error: Error) =>

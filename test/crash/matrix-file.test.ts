@@ -93,31 +93,28 @@ describe("the file", () => {
     expect(await keysInStore(time)).toEqual(listKeys(1, 7));
   });
 
-  test(
-    "F23: ahead of a manifest that another node has claimed, it is set aside whole, reported, and never " + "shipped",
-    async () => {
-      const time = new VirtualTime();
-      const node = await withUnshipped(time);
-      kill(node);
-      allowAll(time.store);
-      const other = start(time, { nodeId: "other" });
-      const taken = await other.put("taken", "main", { durable: true });
-      await other.close();
-      const back = start(time, {}, node.directory);
-      expect(await back.keys()).toEqual([...listKeys(1, 3), "taken"]);
-      expect(back.notices.join("\n")).toContain("set aside under quarantine/");
-      await expect(
-        time.of(back.client.read(back.at("main"), "kv.list", { ns: "n" }, back.soon({ minTxid: 8 }))),
-      ).rejects.toMatchObject({ code: "conflict" });
-      expect((await back.put("k9", "main", { durable: true })).txid).toBeGreaterThan(taken.txid);
-      expect(await keysInStore(time)).toEqual([...listKeys(1, 3), "k9", "taken"]);
-      const folder = join(node.directory, "quarantine", node.uuid);
-      const kept = readdirSync(folder).find((name) => name.endsWith(".db"))!;
-      meddle(join(folder, kept), (database) => {
-        expect(database.prepare("SELECT key FROM __service_kv ORDER BY key").pluck().all()).toEqual(listKeys(1, 8));
-      });
-    },
-  );
+  test("F23: ahead of a manifest that another node claimed, it is set aside whole and never shipped", async () => {
+    const time = new VirtualTime();
+    const node = await withUnshipped(time);
+    kill(node);
+    allowAll(time.store);
+    const other = start(time, { nodeId: "other" });
+    const taken = await other.put("taken", "main", { durable: true });
+    await other.close();
+    const back = start(time, {}, node.directory);
+    expect(await back.keys()).toEqual([...listKeys(1, 3), "taken"]);
+    expect(back.notices.join("\n")).toContain("set aside under quarantine/");
+    await expect(
+      time.of(back.client.read(back.at("main"), "kv.list", { ns: "n" }, back.soon({ minTxid: 8 }))),
+    ).rejects.toMatchObject({ code: "conflict" });
+    expect((await back.put("k9", "main", { durable: true })).txid).toBeGreaterThan(taken.txid);
+    expect(await keysInStore(time)).toEqual([...listKeys(1, 3), "k9", "taken"]);
+    const folder = join(node.directory, "quarantine", node.uuid);
+    const kept = readdirSync(folder).find((name) => name.endsWith(".db"))!;
+    meddle(join(folder, kept), (database) => {
+      expect(database.prepare("SELECT key FROM __service_kv ORDER BY key").pluck().all()).toEqual(listKeys(1, 8));
+    });
+  });
 
   test("F20: the folder of a restored file is on disk before anything is answered from it", async () => {
     const [directory, store] = [temporaryDirectory(), new MemoryStore()];
@@ -146,48 +143,42 @@ describe("the file", () => {
     await next.client.close();
   });
 
-  test(
-    "F17: a first file that an earlier build left cut on a full disk is set aside, and the database is made " + "anew",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time);
-      const empty = emptyDatabase(temporaryDirectory(), realWorld());
-      mkdirSync(dirname(getFilePath(node)), { recursive: true });
-      writeFileSync(getFilePath(node), empty.subarray(0, 61_440));
-      await putAll(node, listKeys(1, 3));
-      expect(await node.keys()).toEqual(listKeys(1, 3));
-      expect(
-        readFileSync(
-          join(node.directory, "quarantine", node.uuid, readdirSync(join(node.directory, "quarantine", node.uuid))[0]!),
-        ),
-      ).toEqual(Buffer.from(empty.subarray(0, 61_440)));
-      expect(node.notices.join("\n")).toContain("set aside under quarantine/");
-    },
-  );
+  test("F17: a first file that an earlier build left cut on a full disk is set aside and made anew", async () => {
+    const time = new VirtualTime();
+    const node = start(time);
+    const empty = emptyDatabase(temporaryDirectory(), realWorld());
+    mkdirSync(dirname(getFilePath(node)), { recursive: true });
+    writeFileSync(getFilePath(node), empty.subarray(0, 61_440));
+    await putAll(node, listKeys(1, 3));
+    expect(await node.keys()).toEqual(listKeys(1, 3));
+    expect(
+      readFileSync(
+        join(node.directory, "quarantine", node.uuid, readdirSync(join(node.directory, "quarantine", node.uuid))[0]!),
+      ),
+    ).toEqual(Buffer.from(empty.subarray(0, 61_440)));
+    expect(node.notices.join("\n")).toContain("set aside under quarantine/");
+  });
 
-  test(
-    "F17: a first file is written whole however little the disk takes at a time, and not at all when it is " + "full",
-    async () => {
-      const directory = temporaryDirectory();
-      const path = join(directory, "db", uuidOf(1), "main.db");
-      const empty = emptyDatabase(temporaryDirectory(), realWorld());
-      let room = 61_440;
-      const small: Disk = {
-        ...realDisk,
-        write: (descriptor, name, bytes, position) => {
-          if (room === 0) throw Object.assign(new Error("no room"), { code: "ENOSPC" });
-          const written = realDisk.write(descriptor, name, bytes.subarray(0, Math.min(room, 10_000)), position);
-          room -= written;
-          return written;
-        },
-      };
-      await expect(createFile(path, empty, small, realWorld())).rejects.toMatchObject({ code: "ENOSPC" });
-      expect(readdirSync(dirname(path))).toEqual([]);
-      room = Infinity;
-      await createFile(path, empty, small, realWorld());
-      expect(readFileSync(path)).toEqual(Buffer.from(empty));
-    },
-  );
+  test("F17: a first file is written whole however little the disk takes at a time, or not at all", async () => {
+    const directory = temporaryDirectory();
+    const path = join(directory, "db", uuidOf(1), "main.db");
+    const empty = emptyDatabase(temporaryDirectory(), realWorld());
+    let room = 61_440;
+    const small: Disk = {
+      ...realDisk,
+      write: (descriptor, name, bytes, position) => {
+        if (room === 0) throw Object.assign(new Error("no room"), { code: "ENOSPC" });
+        const written = realDisk.write(descriptor, name, bytes.subarray(0, Math.min(room, 10_000)), position);
+        room -= written;
+        return written;
+      },
+    };
+    await expect(createFile(path, empty, small, realWorld())).rejects.toMatchObject({ code: "ENOSPC" });
+    expect(readdirSync(dirname(path))).toEqual([]);
+    room = Infinity;
+    await createFile(path, empty, small, realWorld());
+    expect(readFileSync(path)).toEqual(Buffer.from(empty));
+  });
 
   test("a file that is no database is set aside, and the state comes from object storage", async () => {
     const time = new VirtualTime();
@@ -206,73 +197,63 @@ describe("the file", () => {
 });
 
 describe("room", () => {
-  test(
-    "F18: while object storage is away, writes go on to the bound, are then shed, and nothing of them is " + "lost",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time, { unshippedMsMax: 60_000 });
-      await putAll(node, listKeys(1, 3));
-      await node.sync();
-      refusePuts(time.store);
-      await putAll(node, listKeys(4, 8));
-      await time.pass(61_000);
-      await expect(node.put("shed")).rejects.toMatchObject({
-        code: "overloaded",
-        detail: { retryAfterSecs: expect.any(Number) },
-      });
-      expect(await node.keys()).toEqual(listKeys(1, 8));
-      allowAll(time.store);
-      await time.pass(20_000);
-      await node.put("k9", "main", { durable: true });
-      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
-    },
-  );
+  test("F18: while object storage is away, writes go on to the bound, then are shed; none is lost", async () => {
+    const time = new VirtualTime();
+    const node = start(time, { unshippedMsMax: 60_000 });
+    await putAll(node, listKeys(1, 3));
+    await node.sync();
+    refusePuts(time.store);
+    await putAll(node, listKeys(4, 8));
+    await time.pass(61_000);
+    await expect(node.put("shed")).rejects.toMatchObject({
+      code: "overloaded",
+      detail: { retryAfterSecs: expect.any(Number) },
+    });
+    expect(await node.keys()).toEqual(listKeys(1, 8));
+    allowAll(time.store);
+    await time.pass(20_000);
+    await node.put("k9", "main", { durable: true });
+    expect(await keysInStore(time)).toEqual(listKeys(1, 9));
+  });
 
-  test(
-    "F28: with few handles and much that is not shipped, eviction ships before it closes, and everybody is " + "served",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time, { hotHandlesMax: 3 });
-      const write = (index: number): Promise<{ txid: number }> =>
-        node.client.write(
-          { uuid: uuidOf(index), branch: "main" },
-          "kv.put",
-          { ns: "n", key: "k", value: Buffer.from(String(index)) },
-          node.soon(),
-        );
-      const count = descriptors();
-      await time.of(Promise.all(Array.from({ length: 24 }, (_, index) => write(index))));
-      expect(node.engine.counters.opened - node.engine.counters.evicted).toBeLessThanOrEqual(3);
-      // Five descriptors for each open handle at most.
-      expect(descriptors() - count).toBeLessThanOrEqual(3 * 5);
-      for (let index = 0; index < 24; index++) {
-        const { value } = await time.of(
-          node.client.read({ uuid: uuidOf(index), branch: "main" }, "kv.get", { ns: "n", key: "k" }, node.soon()),
-        );
-        expect(Buffer.from(value!.value).toString()).toBe(String(index));
-      }
-      await node.close();
-      expect(descriptors()).toBeLessThanOrEqual(count);
-    },
-  );
+  test("F28: with few handles and much not shipped, eviction ships before it closes; all are served", async () => {
+    const time = new VirtualTime();
+    const node = start(time, { hotHandlesMax: 3 });
+    const write = (index: number): Promise<{ txid: number }> =>
+      node.client.write(
+        { uuid: uuidOf(index), branch: "main" },
+        "kv.put",
+        { ns: "n", key: "k", value: Buffer.from(String(index)) },
+        node.soon(),
+      );
+    const count = descriptors();
+    await time.of(Promise.all(Array.from({ length: 24 }, (_, index) => write(index))));
+    expect(node.engine.counters.opened - node.engine.counters.evicted).toBeLessThanOrEqual(3);
+    // Five descriptors for each open handle at most.
+    expect(descriptors() - count).toBeLessThanOrEqual(3 * 5);
+    for (let index = 0; index < 24; index++) {
+      const { value } = await time.of(
+        node.client.read({ uuid: uuidOf(index), branch: "main" }, "kv.get", { ns: "n", key: "k" }, node.soon()),
+      );
+      expect(Buffer.from(value!.value).toString()).toBe(String(index));
+    }
+    await node.close();
+    expect(descriptors()).toBeLessThanOrEqual(count);
+  });
 
-  test(
-    "F28: when none of them can be closed because object storage is away, the next database is refused in " +
-      "good time",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time, { hotHandlesMax: 1 });
-      await node.put("k1");
-      refusePuts(time.store);
-      await node.put("k2");
-      const other = { uuid: uuidOf(2), branch: "main" };
-      const read = (): Promise<unknown> => time.of(node.client.read(other, "kv.list", { ns: "n" }, node.soon()));
-      await expect(read()).rejects.toMatchObject({ code: "overloaded" });
-      allowAll(time.store);
-      await time.pass(10_000);
-      await read();
-    },
-  );
+  test("F28: when none can be closed, with object storage away, the next database is refused in time", async () => {
+    const time = new VirtualTime();
+    const node = start(time, { hotHandlesMax: 1 });
+    await node.put("k1");
+    refusePuts(time.store);
+    await node.put("k2");
+    const other = { uuid: uuidOf(2), branch: "main" };
+    const read = (): Promise<unknown> => time.of(node.client.read(other, "kv.list", { ns: "n" }, node.soon()));
+    await expect(read()).rejects.toMatchObject({ code: "overloaded" });
+    allowAll(time.store);
+    await time.pass(10_000);
+    await read();
+  });
 });
 
 describe("the manifest", () => {
@@ -298,38 +279,35 @@ describe("the manifest", () => {
     },
   );
 
-  test(
-    "F40: when it was put back to an older version, its writer stops and says so, and nothing is written " + "over it",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time);
-      await putAll(node, listKeys(1, 3));
-      await node.sync();
-      const key = manifestKey(node.uuid, "main");
-      const old = time.store.read(key)!.bytes;
-      await putAll(node, listKeys(4, 6));
-      await node.sync();
-      const newest = time.store.read(key)!.bytes;
-      time.store.spoil(key, () => old);
-      await expect(node.put("k7", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
-      expect(node.notices.join("\n")).toMatch(/claimed the branch|older/);
-      await time.pass(10_000);
-      expect(time.store.read(key)!.bytes).toEqual(old);
-      await expect(node.put("k8", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
-      // Started anew, the node remembers that it has seen a newer one: it refuses, and its file stays as it is.
-      const next = reborn(node, time);
-      await expect(next.keys()).rejects.toMatchObject({
-        code: "unavailable",
-        message: expect.stringContaining("put back"),
-      });
-      await expect(next.put("k9")).rejects.toMatchObject({ code: "unavailable" });
-      expect(next.notices.join("\n")).toContain("--accept-rollback");
-      expect(listQuarantine(next.directory)).toEqual([]);
-      // With the newest one put in its place again, all is there, also what was never shipped.
-      time.store.spoil(key, () => newest);
-      expect(await next.keys()).toEqual(expect.arrayContaining(listKeys(1, 6)));
-      await next.put("k10", "main", { durable: true });
-      expect(await keysInStore(time)).toEqual(expect.arrayContaining([...listKeys(1, 6), "k10"]));
-    },
-  );
+  test("F40: put back to an older version, it stops its writer, says so, and is not written over", async () => {
+    const time = new VirtualTime();
+    const node = start(time);
+    await putAll(node, listKeys(1, 3));
+    await node.sync();
+    const key = manifestKey(node.uuid, "main");
+    const old = time.store.read(key)!.bytes;
+    await putAll(node, listKeys(4, 6));
+    await node.sync();
+    const newest = time.store.read(key)!.bytes;
+    time.store.spoil(key, () => old);
+    await expect(node.put("k7", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
+    expect(node.notices.join("\n")).toMatch(/claimed the branch|older/);
+    await time.pass(10_000);
+    expect(time.store.read(key)!.bytes).toEqual(old);
+    await expect(node.put("k8", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
+    // Started anew, the node remembers that it has seen a newer one: it refuses, and its file stays as it is.
+    const next = reborn(node, time);
+    await expect(next.keys()).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("put back"),
+    });
+    await expect(next.put("k9")).rejects.toMatchObject({ code: "unavailable" });
+    expect(next.notices.join("\n")).toContain("--accept-rollback");
+    expect(listQuarantine(next.directory)).toEqual([]);
+    // With the newest one put in its place again, all is there, also what was never shipped.
+    time.store.spoil(key, () => newest);
+    expect(await next.keys()).toEqual(expect.arrayContaining(listKeys(1, 6)));
+    await next.put("k10", "main", { durable: true });
+    expect(await keysInStore(time)).toEqual(expect.arrayContaining([...listKeys(1, 6), "k10"]));
+  });
 });

@@ -35,21 +35,17 @@ async function copyStore(store: ObjectStore): Promise<ObjectStore> {
 }
 
 describe("a killed node", () => {
-  test(
-    "F02, F22: what was committed and not shipped is in the log, and is shipped by the next process under a " +
-      "new claim",
-    async () => {
-      const time = new VirtualTime();
-      const node = await withUnshipped(time);
-      const { epoch } = time.manifest(node.uuid);
-      const next = reborn(node, time);
-      expect(await next.keys()).toEqual(listKeys(1, 8));
-      allowAll(time.store);
-      expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
-      expect(time.manifest(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
-      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
-    },
-  );
+  test("F02, F22: what was committed and not shipped is shipped by the next process's claim", async () => {
+    const time = new VirtualTime();
+    const node = await withUnshipped(time);
+    const { epoch } = time.manifest(node.uuid);
+    const next = reborn(node, time);
+    expect(await next.keys()).toEqual(listKeys(1, 8));
+    allowAll(time.store);
+    expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
+    expect(time.manifest(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
+    expect(await keysInStore(time)).toEqual(listKeys(1, 9));
+  });
 
   test("F02: what the log held is shipped even when nobody asks", async () => {
     const time = new VirtualTime();
@@ -159,34 +155,30 @@ describe("a killed node", () => {
 });
 
 describe("the log", () => {
-  test(
-    "F07: a bit that rots in what is not shipped ends the shipping before it, says so, and gives its ids to " +
-      "nobody else",
-    async () => {
-      const time = new VirtualTime();
-      const node = await withUnshipped(time);
-      const path = `${getFilePath(node)}-wal`;
-      const descriptor = openSync(path, "r+");
-      const at = statSync(path).size - 3 * pageBytes;
-      const byte = Buffer.alloc(1);
-      readSync(descriptor, byte, 0, 1, at);
-      writeSync(descriptor, Buffer.from([byte[0]! ^ 1]), 0, 1, at);
-      closeSync(descriptor);
-      allowAll(time.store);
-      await time.pass(20_000);
-      expect(node.notices.join("\n")).toMatch(/storage failed|log/);
-      const kept = await node.keys();
-      expect(listKeys(1, 8).slice(0, kept.length)).toEqual(kept);
-      expect(kept.length).toBeGreaterThanOrEqual(3);
-      expect(kept.length).toBeLessThan(8);
-      const { txid } = await node.put("after", "main", { durable: true });
-      expect(txid).toBeGreaterThan(8);
-      await expect(
-        time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: 8 }))),
-      ).rejects.toMatchObject({ code: "conflict" });
-      expect(await keysInStore(time)).toEqual(["after", ...kept]);
-    },
-  );
+  test("F07: a bit that rots in unshipped writes ends the shipping before it; its ids go to nobody", async () => {
+    const time = new VirtualTime();
+    const node = await withUnshipped(time);
+    const path = `${getFilePath(node)}-wal`;
+    const descriptor = openSync(path, "r+");
+    const at = statSync(path).size - 3 * pageBytes;
+    const byte = Buffer.alloc(1);
+    readSync(descriptor, byte, 0, 1, at);
+    writeSync(descriptor, Buffer.from([byte[0]! ^ 1]), 0, 1, at);
+    closeSync(descriptor);
+    allowAll(time.store);
+    await time.pass(20_000);
+    expect(node.notices.join("\n")).toMatch(/storage failed|log/);
+    const kept = await node.keys();
+    expect(listKeys(1, 8).slice(0, kept.length)).toEqual(kept);
+    expect(kept.length).toBeGreaterThanOrEqual(3);
+    expect(kept.length).toBeLessThan(8);
+    const { txid } = await node.put("after", "main", { durable: true });
+    expect(txid).toBeGreaterThan(8);
+    await expect(
+      time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: 8 }))),
+    ).rejects.toMatchObject({ code: "conflict" });
+    expect(await keysInStore(time)).toEqual(["after", ...kept]);
+  });
 
   test.each(["while the node runs", "while it is down"])(
     "F10: a foreign checkpoint that cuts off what is not shipped, %s, loses nothing: the difference is shipped",
@@ -211,30 +203,27 @@ describe("the log", () => {
     },
   );
 
-  test(
-    "F10: nor does one that cuts off what several claims wrote: each of them has come as far as it " + "did",
-    async () => {
-      const time = new VirtualTime();
-      let node = reborn(await withUnshipped(time), time);
-      let manifests = 1;
-      time.store.decideFate = (verb, key) =>
-        verb === "put" && (!key.includes("/head/") || manifests-- <= 0) ? "refused" : "fine";
-      await node.put("k9");
-      kill(node);
-      meddle(getFilePath(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
-      node = reborn(node, time);
-      allowAll(time.store);
-      expect(await node.keys()).toEqual(listKeys(1, 9));
-      await node.sync();
-      expect(node.notices.join("\n")).toContain("groups are missing from the log");
-      expect(await keysInStore(time)).toEqual(listKeys(1, 9));
-      expect(time.manifest(node.uuid).writerEpochs.length).toBeGreaterThan(1);
-      for (let seen = 1; seen <= 9; seen++)
-        expect(
-          (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
-        ).toBe(9);
-    },
-  );
+  test("F10: nor does one that cuts off what several claims wrote: each has come as far as it did", async () => {
+    const time = new VirtualTime();
+    let node = reborn(await withUnshipped(time), time);
+    let manifests = 1;
+    time.store.decideFate = (verb, key) =>
+      verb === "put" && (!key.includes("/head/") || manifests-- <= 0) ? "refused" : "fine";
+    await node.put("k9");
+    kill(node);
+    meddle(getFilePath(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+    node = reborn(node, time);
+    allowAll(time.store);
+    expect(await node.keys()).toEqual(listKeys(1, 9));
+    await node.sync();
+    expect(node.notices.join("\n")).toContain("groups are missing from the log");
+    expect(await keysInStore(time)).toEqual(listKeys(1, 9));
+    expect(time.manifest(node.uuid).writerEpochs.length).toBeGreaterThan(1);
+    for (let seen = 1; seen <= 9; seen++)
+      expect(
+        (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
+      ).toBe(9);
+  });
 
   test("F11: our own close leaves the log when it holds what is not shipped", async () => {
     const time = new VirtualTime();
@@ -264,34 +253,29 @@ describe("the log", () => {
     expect(await keysInStore(time)).toEqual(listKeys(1, 8));
   });
 
-  test(
-    "F13: a transaction far beyond the page cache, which rewrote its own pages in the log, is restored as " +
-      "it ended",
-    async () => {
-      const time = new VirtualTime();
-      const node = start(time);
-      await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"]);
-      await node.sql([
-        "INSERT INTO t SELECT value, randomblob(4000) FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL " +
-          "SELECT value + 1 FROM c WHERE value < 6000) SELECT value FROM c)",
-        "UPDATE t SET body = randomblob(4000) WHERE n % 3 = 0",
-        "DELETE FROM t WHERE n % 5 = 0",
-        "UPDATE t SET body = randomblob(100) WHERE n % 7 = 0",
-      ]);
-      await node.sync();
-      const print =
-        "SELECT count(*), sum(length(body)), sum(instr(hex(substr(body, 1, 50)), 'A')), (SELECT " +
-        "group_concat(hex(body)) FROM t WHERE n % 1000 = 1) FROM t";
-      const before = (await node.sql([print])).value;
-      const next = await node.again(true);
-      expect((await next.sql([print])).value).toEqual(before);
-      expect(JSON.stringify((await next.sql(["PRAGMA integrity_check"])).value)).toContain("ok");
-    },
-  );
+  test("F13: a transaction far beyond the page cache, which rewrote its own pages, is restored", async () => {
+    const time = new VirtualTime();
+    const node = start(time);
+    await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"]);
+    await node.sql([
+      "INSERT INTO t SELECT value, randomblob(4000) FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL " +
+        "SELECT value + 1 FROM c WHERE value < 6000) SELECT value FROM c)",
+      "UPDATE t SET body = randomblob(4000) WHERE n % 3 = 0",
+      "DELETE FROM t WHERE n % 5 = 0",
+      "UPDATE t SET body = randomblob(100) WHERE n % 7 = 0",
+    ]);
+    await node.sync();
+    const print =
+      "SELECT count(*), sum(length(body)), sum(instr(hex(substr(body, 1, 50)), 'A')), (SELECT " +
+      "group_concat(hex(body)) FROM t WHERE n % 1000 = 1) FROM t";
+    const before = (await node.sql([print])).value;
+    const next = await node.again(true);
+    expect((await next.sql([print])).value).toEqual(before);
+    expect(JSON.stringify((await next.sql(["PRAGMA integrity_check"])).value)).toContain("ok");
+  });
 
   test(
-    "F26: a reader that does not end lets the log grow to its bound; then writes are shed at once, and go " +
-      "on when it has ended",
+    "F26: under a reader that does not end the log grows to its bound; then writes are shed",
     { timeout: 600_000 },
     async () => {
       const time = new VirtualTime();

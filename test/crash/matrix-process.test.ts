@@ -135,8 +135,7 @@ describe("a full disk", () => {
   );
 
   test.skipIf(!canMount && !inGate)(
-    "F17: object storage on it holds every durable write whole that was acknowledged while it was filled, " +
-      "for a node that has nothing else",
+    "F17: object storage on it keeps whole every durable write acknowledged while it filled",
     { timeout: 3 * minuteMs },
     () => {
       const disk = temporaryDirectory();
@@ -154,8 +153,7 @@ describe("a full disk", () => {
 });
 
 test(
-  "F27: an engine thread that is lost in the middle of its groups answers none of them, and everything " +
-    "acknowledged is there again",
+  "F27: an engine thread lost in the middle of its groups answers none and loses nothing",
   { timeout: 5 * minuteMs },
   async () => {
     const [directory, stored] = [temporaryDirectory(), temporaryDirectory()];

@@ -62,7 +62,7 @@ export const engineMutants: readonly Mutant[] = [
     replace: [],
     suites: [
       { file: "test/unit/engine/branches/branches.test.ts" },
-      { file: "test/unit/engine/maintenance/garbage-collector.test.ts" },
+      { file: "test/unit/engine/maintenance/collection-races.test.ts" },
       { seeds: 40 },
     ],
   },
@@ -85,7 +85,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/database/wal-checkpoint-policy.ts",
     find: ["    if (!this.#state.isDrained) {"],
     replace: ["    if (!this.#state.isDrained && this.#state.committedTxid < 0) {"],
-    suites: [{ file: "test/unit/engine/shipping/shipper.test.ts" }],
+    suites: [{ file: "test/unit/engine/shipping/log-folding.test.ts" }],
   },
   {
     name: "give-back-without-cover",
@@ -136,6 +136,7 @@ export const engineMutants: readonly Mutant[] = [
     find: ["    return seen !== undefined && isNewer(seen, { epoch, seq });"],
     replace: ["    return seen !== undefined && epoch < 0;"],
     suites: [
+      { file: "test/unit/engine/replica/replica-files.test.ts" },
       { file: "test/unit/engine/replica/replica-follower-faults.test.ts" },
       { file: "test/unit/engine/replica/replica-follower.test.ts" },
     ],
@@ -154,7 +155,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/segments/restore.ts",
     find: ['    closeSync(openSync(marker, "w", 0o600));'],
     replace: [],
-    suites: [{ file: "test/unit/engine/segments/restore.test.ts" }, { seeds: 40 }],
+    suites: [{ file: "test/unit/engine/segments/restored-histories.test.ts" }, { seeds: 40 }],
   },
   {
     name: "object-hash-ignored",
@@ -202,7 +203,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/history/catalogs.ts",
     find: ["    return isWritten(catalog) && !catalog.branches.some(({ id }) => id === branchId);"],
     replace: ['    return isWritten(catalog) && branchId === "";'],
-    suites: [{ file: "test/unit/engine/branches/branches.test.ts" }],
+    suites: [{ file: "test/unit/engine/branches/branch-ends.test.ts" }],
   },
   {
     name: "doubt-forgotten-by-a-later-try",

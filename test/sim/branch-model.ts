@@ -9,18 +9,13 @@
  * client is told and when: one order for all nodes. What lands must have been asked for, and what was refused must not
  * land. What was seen must be explained by that order; when it cannot be, the service has broken a promise.
  */
-import type { BranchAct } from "../../src/engine/api/protocol.ts";
 import type { CatalogBranch } from "../../src/format/history/catalog.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
+import { Violation, Asks, rewindDeed } from "./asks.ts";
+import { computeVerdict, type ChangeOf, type Kind, type SpanOf } from "./changes.ts";
 
-/** A run of txids of one branch whose changes count. */
-interface Span {
-  readonly branch: BranchModel;
-  /** Exclusive. */
-  readonly after: number;
-  /** Inclusive. */
-  readonly to: number;
-}
+type Span = SpanOf<BranchModel>;
+export type Change = ChangeOf<BranchModel>;
 
 interface Era {
   /** The state at this txid is `base`; what follows is the branch's own. */
@@ -28,92 +23,8 @@ interface Era {
   readonly base: readonly Span[];
 }
 
-/** Where a token lives. */
-export type Kind = "kv" | "sql" | "memory" | "docs";
-
 /** No call is waited for as long as that, and none is begun by a node so late. */
 const callMsMax = 60_000;
-
-export interface Change {
-  readonly branch: BranchModel;
-  readonly token: string;
-  readonly kind: Kind;
-  readonly removes: boolean;
-  /**
-   * The least and greatest txid it may have; equal once known, Infinity when it may still happen, empty when it never
-   * did.
-   */
-  least: number;
-  greatest: number;
-  /** Was given before it was sent, so that its answer must tell a greater one. */
-  readonly afterTxid: number;
-  /** Whether object storage is known to cover it. */
-  durable: boolean;
-  /** When it was sent and answered, in virtual time. */
-  readonly sentAtMs: number;
-  answeredAtMs: number;
-  /** What a memory's ingest called it. */
-  id?: string;
-}
-
-type Verdict = "yes" | "no" | "maybe";
-
-/** A promise of the service that an observation breaks. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-}
-
-interface Histogram {
-  landed: number;
-  done: number;
-  /** Under way, or of unknown outcome: each may land once. */
-  open: number;
-}
-
-/** Acts that clients have asked for, beside those that landed in object storage: neither may be without the other. */
-export class Asks {
-  readonly #tallies = new Map<string, Histogram>();
-
-  /** Gives how many of its kind have landed before. */
-  begin(deed: string): number {
-    const tally = this.#of(deed);
-    tally.open++;
-    return tally.landed;
-  }
-
-  landed(deed: string): void {
-    this.#of(deed).landed++;
-    this.#check(deed, "has landed, and nobody asked for it, or it was refused");
-  }
-
-  /**
-   * Answered; one whose outcome is not known stays open. Two that delete the same thing at once are both told that it
-   * is gone: one that landed after a deletion had begun may be another's.
-   */
-  done(deed: string, landedBefore: number): void {
-    const tally = this.#of(deed);
-    tally.open--;
-    if (/^(?:delete|drop) /.test(deed) && tally.landed === tally.done && tally.landed > landedBefore) return;
-    tally.done++;
-    this.#check(deed, "was answered, and has not landed");
-  }
-
-  refused(deed: string): void {
-    this.#of(deed).open--;
-    this.#check(deed, "was refused, and has landed");
-  }
-
-  #of(deed: string): Histogram {
-    const tally = this.#tallies.get(deed) ?? { landed: 0, done: 0, open: 0 };
-    this.#tallies.set(deed, tally);
-    return tally;
-  }
-
-  #check(deed: string, what: string): void {
-    const { landed, done, open } = this.#of(deed);
-    if (landed < done || landed > done + open) throw new Violation(`"${deed}" ${what}`);
-  }
-}
 
 /** One database: every token ever written into any of its branches. */
 export class DatabaseModel {
@@ -188,25 +99,6 @@ export class DatabaseModel {
     this.#byId.set(branch.id, branch);
     this.branches.set(branch.name, branch);
   }
-}
-
-/** What an act comes to in object storage; undefined for one that moves no branch. */
-export function describeDeed(branch: BranchModel, act: BranchAct): string | undefined {
-  switch (act.act) {
-    case "fork":
-      return `fork ${act.name}`;
-    case "rewind":
-      return rewindDeed(branch, branch.checkpoints.get(act.to) ?? Number(act.to));
-    case "delete":
-      // A burner may just have ended by itself.
-      return branch.ttlAtMs === undefined ? `delete ${act.name}` : undefined;
-    default:
-      return undefined;
-  }
-}
-
-function rewindDeed({ id, name }: BranchModel, toTxid: number): string {
-  return `rewind ${name} (${id}) to ${toTxid}`;
 }
 
 export class BranchModel {
@@ -475,27 +367,12 @@ export class BranchModel {
   }
 }
 
-/** Whether a change has happened in a state. */
-function happened(change: Change, spans: readonly Span[]): Verdict {
-  let verdict: Verdict = "no";
-  for (const { branch, after, to } of spans) {
-    if (branch !== change.branch || change.greatest <= after || change.least > to) continue;
-    if (change.least > after && change.greatest <= to) return "yes";
-    verdict = "maybe";
-  }
-  return verdict;
+/** Whether the branch, or its database, is no more. */
+export function isGone({ goneAtMs, database }: BranchModel): boolean {
+  return goneAtMs !== undefined || database.goneAtMs !== undefined;
 }
 
-/** Whether a token is there in a state, by its writing and its removal. */
-function computeVerdict(changes: readonly Change[], spans: readonly Span[]): Verdict {
-  const [written, ...removals] = changes;
-  const there = happened(written!, spans);
-  if (there === "no") return "no";
-  let removed: Verdict = "no";
-  for (const removal of removals) {
-    const verdict = happened(removal, spans);
-    if (verdict === "yes") return "no";
-    if (verdict === "maybe") removed = "maybe";
-  }
-  return there === "yes" && removed === "no" ? "yes" : "maybe";
+/** Object storage is known to cover the branch so far. */
+export function covered(branch: BranchModel, txid: number): void {
+  branch.saw(txid, txid);
 }

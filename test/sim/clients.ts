@@ -4,13 +4,16 @@
  */
 import { ServiceError } from "../../src/base/faults/errors.ts";
 import type { EngineClient } from "../../src/engine/threads/client.ts";
-import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.ts";
+import type { CallOptions } from "../../src/engine/api/engine-port.ts";
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
-import type { BranchModel } from "./branch-model.ts";
-import { describeDeed, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
+import type { BranchModel, Change, DatabaseModel } from "./branch-model.ts";
+import type { Kind } from "./changes.ts";
+import { describeDeed, Violation, type Failure } from "./asks.ts";
+import { BranchChanges, hasEnded, type Heard } from "./branch-changes.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
+import { put, list } from "./tokens.ts";
 
 export interface ClientsOptions {
   /** The node that clients turn to; others may still run, superseded or about to be. */
@@ -32,31 +35,17 @@ export interface ClientsOptions {
   readonly mayFail: () => boolean;
 }
 
-/** What is known of a call that did not succeed. */
-type Failure = "nothing happened" | "refused" | "unknown" | "gone";
-
-/** An answer, and whether it came from the only node that there was all the while. */
-type Heard<Value = unknown> = Answer<Value> & { readonly isTrusted: boolean };
-
-/** An earlier state, and what it is called. */
-interface Past {
-  readonly named: string;
-  readonly txid: number;
-}
-
 const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 /** How a disk that fails, or is full, shows while a file is opened or restored. */
 const diskFailure = /simulated: (?:an? |the disk )|SqliteError: (?:disk I\/O error|database or disk is full)/;
-const listedMax = 1_000;
+
 const callBudgetMs = 20_000;
 /** Changes of branches have time for everything, so that an unknown outcome means a crash or a refusal. */
 const branchBudgetMs = 600_000;
-const branchesMax = 4;
-
-const formatProcess = ({ name, incarnation }: SimNode): string => `${name}${incarnation}`;
 
 export class Clients {
   readonly #options: ClientsOptions;
+  readonly #branchChanges: BranchChanges;
   /** While a node is being brought back, only its doctor speaks to it. */
   #gate: PromiseWithResolvers<void> | undefined;
   underWay = 0;
@@ -64,6 +53,12 @@ export class Clients {
 
   constructor(options: ClientsOptions) {
     this.#options = options;
+    this.#branchChanges = new BranchChanges({
+      node: options.node,
+      random: options.random,
+      branch: (branch, act) => this.branch(branch, act),
+      look: (branch) => this.read(branch, "kv"),
+    });
   }
 
   shut(): void {
@@ -99,7 +94,7 @@ export class Clients {
     if (choice < 57) return this.#remove(branch);
     if (choice < 84) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
     if (choice < 89) return void (await this.sync(branch));
-    return this.#changeBranches(branch, choice);
+    return this.#branchChanges.change(branch, choice);
   }
 
   /** Adds a token, through the node that clients turn to or through a `stray` one. */
@@ -221,119 +216,6 @@ export class Clients {
     return true;
   }
 
-  async #changeBranches(branch: BranchModel, choice: number): Promise<void> {
-    if (choice < 92) return this.#fork(branch);
-    if (choice < 94) return this.#checkpoint(branch);
-    if (choice < 96) return this.#rewind(branch);
-    if (choice < 97) return this.#forget(branch);
-    if (choice < 98) return this.#list(branch.database);
-    return this.#delete(branch);
-  }
-
-  async #fork(parent: BranchModel): Promise<void> {
-    const { database } = parent;
-    if (database.branches.size >= branchesMax) return;
-    // Names are used again: a deleted branch must not shine through.
-    const name = `b${Math.floor(this.#draw(6))}`;
-    if (database.branches.has(name)) return;
-    const at = this.#draw(1) < 0.4 ? this.#past(parent) : undefined;
-    const ttlSecs = this.#draw(1) < 0.2 ? 1 + Math.floor(this.#draw(60)) : undefined;
-    const { seenTxid } = parent;
-    const answer = await this.branch(parent, { act: "fork", name, at: at?.named, ttlSecs });
-    // Another client may have taken the name meanwhile.
-    if (at && answer === "refused" && !database.branches.has(name)) this.#stands(parent, at);
-    if (typeof answer === "string") return;
-    const { forkTxid } = answer.value;
-    if (at === undefined ? forkTxid < seenTxid : forkTxid !== at.txid)
-      throw new Violation(
-        `${parent.label}: asked to fork at ${at?.txid ?? `${seenTxid} or later`}, it forked at ${forkTxid}`,
-      );
-    const child = database.branches.get(name);
-    if (!child) return;
-    child.isKnown = true;
-    await this.read(child, "kv");
-  }
-
-  async #checkpoint(branch: BranchModel): Promise<void> {
-    const name = `c${Math.floor(this.#draw(20))}`;
-    const { seenTxid } = branch;
-    const answer = await this.branch(branch, { act: "checkpoint", name });
-    if (typeof answer === "string") return;
-    if (answer.value.txid < seenTxid)
-      throw new Violation(
-        `${branch.label}: a checkpoint at ${answer.value.txid} misses what was answered at ${seenTxid}`,
-      );
-    branch.checkpoints.set(name, answer.value.txid);
-    branch.saw(answer.value.txid, answer.value.txid);
-  }
-
-  async #forget(branch: BranchModel): Promise<void> {
-    const [checkpoint] = branch.checkpoints.keys();
-    if (checkpoint === undefined) return;
-    branch.checkpoints.delete(checkpoint);
-    await this.branch(branch, { act: "forget-checkpoint", name: checkpoint });
-  }
-
-  async #rewind(branch: BranchModel): Promise<void> {
-    const to = this.#past(branch);
-    if (!to) return;
-    const answer = await this.branch(branch, { act: "rewind", to: to.named });
-    if (answer === "refused") this.#stands(branch, to);
-    if (typeof answer === "string") return;
-    if (answer.value.rewoundTo !== to.txid)
-      throw new Violation(`${branch.label}: asked to rewind to ${to.txid}, it rewound to ${answer.value.rewoundTo}`);
-    if (answer.isTrusted) branch.saw(answer.txid, answer.txid);
-    await this.read(branch, "kv");
-  }
-
-  /** A checkpoint or an earlier transaction id, sometimes of a timeline that was left. */
-  #past(branch: BranchModel): Past | undefined {
-    const checkpoints = [...branch.checkpoints];
-    const [named, txid] = checkpoints[Math.floor(this.#draw(checkpoints.length))] ?? [];
-    if (named !== undefined && this.#draw(1) < 0.5) return { named, txid: txid! };
-    const past = branch.pastTxid(this.#options.random, this.#draw(1) < 0.3);
-    return past === undefined ? undefined : { named: String(past), txid: past };
-  }
-
-  /** An earlier state may have left the window, one that has a name never does. */
-  #stands(branch: BranchModel, { named, txid }: Past): void {
-    if (branch.checkpoints.get(named) === txid && branch.goneAtMs === undefined)
-      throw new Violation(`${branch.label}: the checkpoint ${named} of ${txid} is refused`);
-  }
-
-  async #delete(branch: BranchModel): Promise<void> {
-    if (branch.name === "main") return;
-    branch.deletedBy.add(formatProcess(this.#options.node()));
-    await this.branch(branch, { act: "delete", name: branch.name });
-  }
-
-  /** Holds what the service says there is against what there was all the while. */
-  async #list(database: DatabaseModel): Promise<void> {
-    const before = new Set(database.branches.values());
-    const answer = await this.branch(database.branches.get("main")!, { act: "list" });
-    if (typeof answer === "string" || !answer.isTrusted) return;
-    const listed = new Set(answer.value.branches.map(({ name }) => name));
-    for (const branch of before)
-      if (branch.isKnown && branch.goneAtMs === undefined && !this.#hasEnded(branch) && !listed.has(branch.name))
-        throw new Violation(`${branch.label} is not listed any more`);
-    const node = this.#options.node();
-    // What another process has sent may delete a branch at any time; this one knows of it as soon as it changes one.
-    const mayBeUnknown = ({ goneAtMs, deletedBy }: BranchModel): boolean =>
-      goneAtMs !== undefined && goneAtMs > node.startedAtMs && !deletedBy.has(formatProcess(node));
-    for (const name of listed)
-      if (
-        ![...before].some((branch) => branch.name === name) &&
-        !database.branches.has(name) &&
-        !database.named(name).some(mayBeUnknown)
-      )
-        throw new Violation(`${database.label}@${name} is listed, and there was none`);
-  }
-
-  /** Whether a burner's time is over by any clock. */
-  #hasEnded(branch: BranchModel): boolean {
-    return branch.ttlAtMs !== undefined;
-  }
-
   /** Changes branches; what comes of it in object storage must be what was asked for. */
   async branch<Act extends BranchAct>(
     branch: BranchModel,
@@ -422,15 +304,9 @@ export class Clients {
         return "unknown";
       case "branch_not_found":
         // Its file is gone with its time. A clock that goes back brings it back, as object storage has it.
-        if (this.#hasEnded(branch)) branch.nodeLost();
+        if (hasEnded(branch)) branch.nodeLost();
         // Nodes that contend may have read the catalog before it changed.
-        if (
-          isStray ||
-          !this.#options.isAlone() ||
-          !branch.isKnown ||
-          branch.goneAtMs !== undefined ||
-          this.#hasEnded(branch)
-        )
+        if (isStray || !this.#options.isAlone() || !branch.isKnown || branch.goneAtMs !== undefined || hasEnded(branch))
           return "gone";
         break;
       case "invalid_request":
@@ -488,101 +364,5 @@ export class Clients {
 
   #draw(below: number): number {
     return this.#options.random() * below;
-  }
-}
-
-/** Bytes that go with a token: mostly small, sometimes many pages. */
-function buildBody(token: string): Buffer {
-  const number = Number(token.slice(-6)) * 2_654_435_761;
-  const length = number % 7 === 0 ? number % 30_000 : number % 200;
-  return Buffer.alloc(length, `${token} `);
-}
-
-/** Writes a token. */
-export async function put(
-  client: EnginePort,
-  target: Target,
-  options: CallOptions,
-  kind: Kind,
-  token: string,
-  change: Change,
-): Promise<Answer> {
-  switch (kind) {
-    case "kv":
-      return client.write(target, "kv.put", { ns: "sim", key: token, value: buildBody(token) }, options);
-    case "docs":
-      return client.write(
-        target,
-        "docs.insert",
-        { collection: "sim", docs: [JSON.stringify({ _id: token })] },
-        options,
-      );
-    case "memory": {
-      const answer = await client.write(
-        target,
-        "memory.ingest",
-        { memories: [{ type: "event", summary: token, content: "null" }] },
-        options,
-      );
-      change.id = answer.value.results[0]!.id;
-      return answer;
-    }
-    case "sql":
-      return client.sqlWrite(
-        target,
-        {
-          statements: [
-            {
-              text:
-                "CREATE TABLE IF NOT EXISTS sim (n INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, body " +
-                "TEXT)",
-              paramsJson: undefined,
-            },
-            {
-              text: "INSERT INTO sim (token, body) VALUES (?, ?)",
-              paramsJson: JSON.stringify([token, buildBody(token).toString()]),
-            },
-          ],
-          atomic: true,
-          mayWrite: true,
-        },
-        options,
-      );
-  }
-}
-
-/** Every token of a kind. */
-export async function list(
-  client: EnginePort,
-  target: Target,
-  options: CallOptions,
-  kind: Exclude<Kind, "memory">,
-): Promise<Answer<string[]>> {
-  switch (kind) {
-    case "kv": {
-      const answer = await client.read(target, "kv.list", { ns: "sim", limit: listedMax }, options);
-      return { ...answer, value: [...answer.value.keys] };
-    }
-    case "docs": {
-      const answer = await client.read(
-        target,
-        "docs.find",
-        { collection: "sim", limit: listedMax, filter: "{}" },
-        options,
-      );
-      return { ...answer, value: answer.value.docs.map((doc) => (JSON.parse(doc) as { _id: string })._id) };
-    }
-    case "sql": {
-      const answer = await client.sqlWrite(
-        target,
-        {
-          statements: [{ text: "SELECT token FROM sim ORDER BY n", paramsJson: undefined }],
-          atomic: true,
-          mayWrite: false,
-        },
-        options,
-      );
-      return { ...answer, value: (JSON.parse(answer.value[0]!.rowsJson) as [string][]).map(([token]) => token) };
-    }
   }
 }

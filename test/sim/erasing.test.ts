@@ -8,8 +8,7 @@ const seeds = 8;
 const minuteMs = 60_000;
 
 test(
-  `erasure-01, erasure-07: seeds 1 to ${seeds}: what is said to be clean is in no object, in no file, and ` +
-    "in none that a loss of power leaves",
+  `erasure-01, erasure-07: seeds 1 to ${seeds}: what is called clean is nowhere, after power loss too`,
   { timeout: 5 * minuteMs },
   async () => {
     const counts: Record<string, number> = {};

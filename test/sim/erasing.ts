@@ -14,7 +14,7 @@ import type { Answer, BranchAct, BranchResults, ErasedCoupon } from "../../src/e
 import type { EngineClient } from "../../src/engine/threads/client.ts";
 import type { CallOptions } from "../../src/engine/api/engine-port.ts";
 import { canary, residueIn } from "../support/residue.ts";
-import { Violation } from "./branch-model.ts";
+import { Violation } from "./asks.ts";
 import { HostileStore, noFaults } from "./hostile-store.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";

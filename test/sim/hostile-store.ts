@@ -15,7 +15,7 @@ import type {
   StoredObject,
   VersionPurge,
 } from "../../src/store/port/object-store.ts";
-import { Violation } from "./branch-model.ts";
+import { Violation } from "./asks.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
 

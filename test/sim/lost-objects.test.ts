@@ -11,8 +11,7 @@ const meddlings = (["head", "catalog"] as const).flatMap((object) =>
 
 describe.each(meddlings)("a $object that is $how (F36, F39, F40)", (meddling) => {
   test(
-    `seeds 1 to ${seeds}: nothing is answered from a new database, nothing is collected, all is there when ` +
-      "it is put back",
+    `seeds 1 to ${seeds}: it is never taken for a new database; all is there when it is put back`,
     { timeout: 5 * minuteMs },
     async () => {
       const counts: Record<string, number> = {};

@@ -4,7 +4,8 @@
  */
 import { parseArgs } from "node:util";
 import { simulateShared } from "./shared-simulation.ts";
-import { drawPlot, simulate } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import { drawPlot } from "./plot.ts";
 
 const { values } = parseArgs({
   options: {

@@ -4,7 +4,8 @@
  */
 import { decodeNameClaim } from "../../src/format/records/name-claim.ts";
 import { parseNameClaimKey } from "../../src/format/keys/object-keys.ts";
-import { Asks, DatabaseModel, Violation } from "./branch-model.ts";
+import { DatabaseModel } from "./branch-model.ts";
+import { Asks, Violation } from "./asks.ts";
 
 export class NamesModel {
   /** Deletions, as `drop <name>`. */

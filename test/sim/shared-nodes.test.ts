@@ -17,8 +17,7 @@ async function caught(bugs: SharedBugs, seedsMax: number): Promise<Outcome | und
 }
 
 test(
-  `seeds 1 to ${seeds}: durable answers survive, standard ones are lost only with a mishap, and one node ` +
-    "at a time extends one history (F46-F55)",
+  `seeds 1 to ${seeds}: durable answers survive; one node at a time extends one history (F46-F55)`,
   { timeout: 10 * minuteMs },
   async () => {
     const counts: Record<string, number> = {};

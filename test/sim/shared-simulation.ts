@@ -17,11 +17,13 @@ import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { databasePrefix, purgeKey } from "../../src/format/keys/object-keys.ts";
 import { LeaseTable } from "../support/shared-leases.ts";
-import { Violation, type BranchModel, type Change, type DatabaseModel } from "./branch-model.ts";
+import { isGone, type BranchModel, type DatabaseModel, type Change } from "./branch-model.ts";
+import { Violation } from "./asks.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
 import { NamesModel } from "./names-model.ts";
 import { Scheduler, stream } from "./scheduler.ts";
-import { isGone, SharedClients, type ActsDose } from "./shared-clients.ts";
+import { SharedClients } from "./shared-clients.ts";
+import { planActs } from "./acts-dose.ts";
 import { SharedNode } from "./shared-node.ts";
 import { soundDisk } from "./sim-disk.ts";
 import { SimNode, turnedClock, type Crash } from "./sim-node.ts";
@@ -47,19 +49,6 @@ const storyMsMax = 7_200_000;
 const quietMs = 30_000;
 /** By then everything of a deleted database is gone: it goes after a grace, and what comes late within six more. */
 const purgedWithinMs = 1_800_000;
-
-/** What clients of a seed do besides reading and writing: most have some of everything, some have much of one thing. */
-function planActs(seed: number): ActsDose {
-  const random = stream(seed, "acts");
-  const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
-  return {
-    fork: some(0.8, 0.06),
-    rewind: some(0.7, 0.05),
-    checkpoint: some(0.6, 0.04),
-    deletion: some(0.6, 0.04),
-    deleteTarget: some(0.4, 0.015),
-  };
-}
 
 class SharedSimulation {
   readonly #seed: number;

@@ -5,44 +5,18 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EngineOptions } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "./branch-model.ts";
-import { DatabaseModel, Violation, type Kind } from "./branch-model.ts";
+import { DatabaseModel } from "./branch-model.ts";
+import type { Kind } from "./changes.ts";
+import { Violation } from "./asks.ts";
 import { Clients } from "./clients.ts";
-import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
+import { HostileStore } from "./hostile-store.ts";
 import { outside, Scheduler, stream } from "./scheduler.ts";
-import { soundDisk, type DiskDose } from "./sim-disk.ts";
+import { soundDisk } from "./sim-disk.ts";
 import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
 import { Trial } from "./trial.ts";
-
-/** What a run does to the service. */
-export interface Plot {
-  readonly databases: number;
-  readonly clientsPerDatabase: number;
-  readonly callsPerClient: number;
-  readonly faults: number;
-  /**
-   * Chance of a crash at each place that the engine calls interesting, and after each request that the store applied.
-   */
-  readonly crashAtPoint: number;
-  /** Chance that the power goes just as an answer has left. */
-  readonly crashAtAnswer: number;
-  /** Chance that a fault is another node's taking over. */
-  readonly takeovers: number;
-  /** Chance that a fault is a disk that goes back to an earlier state. */
-  readonly rollbacks: number;
-  /** Chance that the power goes soon after an fsync has failed. */
-  readonly powerAfterFailure: number;
-  readonly store: StoreDose;
-  readonly disk: DiskDose;
-  readonly engine: Partial<EngineOptions>;
-}
-
-/** Planted bugs. */
-export interface Bugs extends StoreBugs {
-  readonly diskLies?: boolean;
-}
+import type { Plot, Bugs } from "./plot.ts";
 
 export interface Outcome {
   readonly seed: number;
@@ -62,53 +36,6 @@ const quietMsMax = 180_000;
 const storyMsMax = 24 * 3_600_000;
 /** So many lines of a trace are kept for whoever looks at a failure. */
 export const lastLines = 60;
-
-/** The plot of a seed: most runs have some of everything, some have much of one thing. */
-export function drawPlot(seed: number): Plot {
-  const random = stream(seed, "plot");
-  const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
-  const small = random() < 0.5;
-  const crashAtAnswer = stream(seed, "answers");
-  const more = stream(seed, "disk plot");
-  const isFailing = more() < 0.2;
-  const hurt = more() < 0.25 ? { full: more() * 0.01, writeFails: more() * 0.003, readFails: more() * 0.002 } : {};
-  return {
-    databases: 1 + Math.floor(random() * 3),
-    clientsPerDatabase: 1 + Math.floor(random() * 3),
-    callsPerClient: 40 + Math.floor(random() * 60),
-    faults: 2 + Math.floor(random() * 8),
-    crashAtPoint: some(0.5, 0.004),
-    crashAtAnswer: crashAtAnswer() < 0.6 ? crashAtAnswer() * 0.02 : 0,
-    takeovers: some(0.4, 0.5),
-    rollbacks: more() < 0.3 ? 0.4 : 0,
-    powerAfterFailure: isFailing ? 0.7 : 0.1,
-    store: {
-      latencyMsMax: 5 + random() * 95,
-      slow: some(0.3, 0.05),
-      requestLost: some(0.5, 0.05),
-      answerLost: some(0.5, 0.05),
-      late: some(0.5, 0.05),
-      refused: some(0.5, 0.1),
-      damagedGet: some(0.2, 0.05),
-      staleList: some(0.3, 0.3),
-      rot: some(0.08, 0.2),
-    },
-    disk: {
-      ...soundDisk,
-      fsyncMsMax: 0.2 + random() * 5,
-      slow: some(0.3, 0.02),
-      failing: some(0.2, 0.01) + (isFailing ? 0.03 : 0),
-      ...hurt,
-    },
-    engine: {
-      hotHandlesMax: random() < 0.3 ? 2 : 100,
-      idleCloseMs: random() < 0.3 ? 500 : 30_000,
-      logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024,
-      gcGraceMs: small ? 20_000 : 600_000,
-      pitrMs: small ? 30_000 : 86_400_000,
-    },
-  };
-}
 
 class Simulation {
   readonly #seed: number;

@@ -20,7 +20,8 @@ import { Connection } from "../../src/sqlite/connection/connection.ts";
 import type { ObjectStore, StoredObject } from "../../src/store/port/object-store.ts";
 import { soundDisk } from "../support/sound-disk.ts";
 import type { BranchModel } from "./branch-model.ts";
-import { Violation, type Kind } from "./branch-model.ts";
+import type { Kind } from "./changes.ts";
+import { Violation } from "./asks.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
 

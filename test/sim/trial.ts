@@ -1,6 +1,6 @@
 /** One run of a story on virtual time: the first thing that goes wrong ends it. */
 import type { Scheduler } from "./scheduler.ts";
-import { Violation } from "./branch-model.ts";
+import { Violation } from "./asks.ts";
 
 export class Trial {
   readonly #scheduler: Scheduler;

@@ -10,7 +10,6 @@ import { computeSha256, type Manifest, type TailSegment } from "../../src/format
 import type { History } from "../../src/format/history/history.ts";
 import { poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
-import { inlinePress } from "../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../src/format/history/refs.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/history/segment.ts";
 import { packDue, packed } from "../../src/engine/compaction/timeline-length.ts";
@@ -26,65 +25,8 @@ import {
 import { pack, uploadImages } from "../../src/engine/compaction/compaction.ts";
 import type { PageSource } from "../../src/engine/segments/pool-objects.ts";
 import { materialise, readStatePoint } from "../../src/engine/segments/restore.ts";
-import { MemoryStore } from "../../src/store/memory-store.ts";
-import type { ObjectStore } from "../../src/store/port/object-store.ts";
-import { realWorld } from "../../src/base/world.ts";
 import { seeded } from "./random.ts";
-import { soundDisk } from "./sound-disk.ts";
-
-export const modelUuid = "0198c0de-0000-7000-8000-000000000001";
-
-/** A page source over a fresh store in memory, on a disk that is always in sync. */
-export function memorySource(): PageSource {
-  return { store: new MemoryStore(realWorld()), uuid: modelUuid, press: inlinePress, disk: soundDisk };
-}
-
-/** The source over its store with some of the store's doors replaced. */
-export function withStore(source: PageSource, doors: Partial<ObjectStore>): PageSource {
-  const { store } = source;
-  const own: ObjectStore = {
-    get: (key) => store.get(key),
-    put: (...put) => store.put(...put),
-    delete: (key) => store.delete(key),
-    list: (...list) => store.list(...list),
-    purgeVersions: (prefix) => store.purgeVersions(prefix),
-  };
-  return { ...source, store: { ...own, ...doors } };
-}
-
-/** Ids in the order in which they are made, the same in every run. */
-export class Ulids {
-  #made = 0;
-
-  next(): string {
-    return `01J${String(++this.#made).padStart(23, "0")}`;
-  }
-}
-
-/** The first manifest of a branch whose database is empty and not shipped yet. */
-export function emptyManifest(branchId: string): Manifest {
-  return {
-    uuid: modelUuid,
-    branchId,
-    epoch: 1,
-    seq: 1,
-    nonce: new Uint8Array(16),
-    prevHash: new Uint8Array(32),
-    node: "node",
-    writerEpochs: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }],
-    lost: [],
-    txid: 0,
-    committedAtMs: 0,
-    reservedTo: 100,
-    pages: 0,
-    fromTxid: 0,
-    floorTxid: 0,
-    refs: [],
-    tail: [],
-    history: undefined,
-    garbageBelowUlid: "",
-  };
-}
+import { memorySource, Ulids, emptyManifest } from "./model-source.ts";
 
 /** A page that no canonical form changes; page 1 begins like a database. */
 function madePage(page: number, content: number): Uint8Array {

@@ -29,27 +29,23 @@ export async function joined(leases: Leases, id = `node-${++nodes}`): Promise<Le
 /** Runs the suite; every `open` answers an empty store. */
 export function describeLeases(name: string, open: () => SharedCoordination): void {
   describe(name, () => {
-    test(
-      "a database that nobody holds is taken under term 1, others see the holder, and a released one keeps " +
-        "its count",
-      async () => {
-        const coordination = open();
-        const a = await joined(coordination.open());
-        const b = await joined(coordination.open());
-        expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-        expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
-        const holder = { nodeId: a.node.id, address: a.node.address, leaseEpoch: 1 };
-        expect(await b.leases.holding("db")).toEqual({ holder });
-        expect(await b.leases.acquire("db")).toEqual({ kind: "held", by: holder });
-        await b.leases.release("db", 1);
-        await a.leases.release("db", 2);
-        expect((await a.leases.holding("db")).holder).toEqual(holder);
-        await a.leases.release("db", 1);
-        expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-        expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
-        expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", leaseEpoch: 1 });
-      },
-    );
+    test("a free database is taken under term 1, others see its holder, and its count outlives release", async () => {
+      const coordination = open();
+      const a = await joined(coordination.open());
+      const b = await joined(coordination.open());
+      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
+      const holder = { nodeId: a.node.id, address: a.node.address, leaseEpoch: 1 };
+      expect(await b.leases.holding("db")).toEqual({ holder });
+      expect(await b.leases.acquire("db")).toEqual({ kind: "held", by: holder });
+      await b.leases.release("db", 1);
+      await a.leases.release("db", 2);
+      expect((await a.leases.holding("db")).holder).toEqual(holder);
+      await a.leases.release("db", 1);
+      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
+      expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", leaseEpoch: 1 });
+    });
 
     test("distribution-10: 16 nodes that race for one database converge on one holder", async () => {
       const coordination = open();
@@ -101,19 +97,15 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       expect(Math.max(...last.values())).toBe(15);
     });
 
-    test(
-      "a node that comes back under its identity takes its own databases under the next term, before its old " +
-        "lease has ended",
-      async () => {
-        const coordination = open();
-        const before = await joined(coordination.open(), "node-back");
-        await before.leases.acquire("db");
-        const after = await joined(coordination.open(), "node-back");
-        expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
-        await before.leases.release("db", 1);
-        expect((await after.leases.holding("db")).holder).toMatchObject({ leaseEpoch: 2 });
-      },
-    );
+    test("a node that comes back takes its own databases under the next term before its old lease ends", async () => {
+      const coordination = open();
+      const before = await joined(coordination.open(), "node-back");
+      await before.leases.acquire("db");
+      const after = await joined(coordination.open(), "node-back");
+      expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
+      await before.leases.release("db", 1);
+      expect((await after.leases.holding("db")).holder).toMatchObject({ leaseEpoch: 2 });
+    });
 
     test("a node that leaves is gone at once, and so is all that it held", async () => {
       const coordination = open();

@@ -20,22 +20,19 @@ async function listKeys(store: ObjectStore, prefix: string, limit: number): Prom
 /** Runs the suite; every `open` answers an empty store. */
 export function describeStore(name: string, open: () => Promise<ObjectStore>): void {
   describe(name, () => {
-    test(
-      "an absent object is undefined; a stored one comes back byte for byte, the empty one and a large one " + "too",
-      async () => {
-        const store = await open();
-        expect(await store.get("a/b.json")).toBeUndefined();
-        for (const [key, length] of [
-          ["a/b.json", 300],
-          ["empty", 0],
-          ["large", 5_000_000],
-        ] as const) {
-          const bytes = Uint8Array.from({ length }, (_, index) => index % 251);
-          await store.put(key, bytes, { kind: "absent" });
-          expect(Buffer.compare((await store.get(key))!.bytes, bytes)).toBe(0);
-        }
-      },
-    );
+    test("an absent object is undefined; a stored one comes back byte for byte, empty or large", async () => {
+      const store = await open();
+      expect(await store.get("a/b.json")).toBeUndefined();
+      for (const [key, length] of [
+        ["a/b.json", 300],
+        ["empty", 0],
+        ["large", 5_000_000],
+      ] as const) {
+        const bytes = Uint8Array.from({ length }, (_, index) => index % 251);
+        await store.put(key, bytes, { kind: "absent" });
+        expect(Buffer.compare((await store.get(key))!.bytes, bytes)).toBe(0);
+      }
+    });
 
     test("conditions: create once, replace only what was seen", async () => {
       const store = await open();
@@ -147,40 +144,36 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       }
     });
 
-    test(
-      "F91: a purge of older versions leaves current objects as they are, versions included, and what was " +
-        "deleted stays so",
-      async () => {
-        const store = await open();
-        const first = await store.put("a/replaced", Buffer.from("1"), { kind: "absent" });
-        const second = await store.put("a/replaced", Buffer.from("2"), {
+    test("F91: a purge of older versions leaves current objects as they are, and deleted ones deleted", async () => {
+      const store = await open();
+      const first = await store.put("a/replaced", Buffer.from("1"), { kind: "absent" });
+      const second = await store.put("a/replaced", Buffer.from("2"), {
+        kind: "version",
+        version: first.kind === "stored" ? first.version : "",
+      });
+      for (const key of ["a/empty", "a/gone", "b/other"])
+        await store.put(key, Buffer.from(key === "a/empty" ? "" : key), { kind: "absent" });
+      await store.delete("a/gone");
+      const before = await store.list("", { limit: 10 });
+      const purged = await store.purgeVersions("a/");
+      expect(purged).toMatchObject({ uploadsAborted: 0, locked: 0 });
+      expect(await store.purgeVersions("a/")).toEqual({ ...purged, removed: 0 });
+      expect(await store.list("", { limit: 10 })).toEqual(before);
+      expect(await store.get("a/replaced")).toEqual({
+        bytes: expect.objectContaining({ length: 1 }),
+        version: second.kind === "stored" ? second.version : "",
+      });
+      expect(text((await store.get("a/empty"))!.bytes)).toBe("");
+      expect(await store.get("a/gone")).toBeUndefined();
+      // Whoever saw the older state is told so still.
+      expect(
+        await store.put("a/replaced", Buffer.from("3"), {
           kind: "version",
           version: first.kind === "stored" ? first.version : "",
-        });
-        for (const key of ["a/empty", "a/gone", "b/other"])
-          await store.put(key, Buffer.from(key === "a/empty" ? "" : key), { kind: "absent" });
-        await store.delete("a/gone");
-        const before = await store.list("", { limit: 10 });
-        const purged = await store.purgeVersions("a/");
-        expect(purged).toMatchObject({ uploadsAborted: 0, locked: 0 });
-        expect(await store.purgeVersions("a/")).toEqual({ ...purged, removed: 0 });
-        expect(await store.list("", { limit: 10 })).toEqual(before);
-        expect(await store.get("a/replaced")).toEqual({
-          bytes: expect.objectContaining({ length: 1 }),
-          version: second.kind === "stored" ? second.version : "",
-        });
-        expect(text((await store.get("a/empty"))!.bytes)).toBe("");
-        expect(await store.get("a/gone")).toBeUndefined();
-        // Whoever saw the older state is told so still.
-        expect(
-          await store.put("a/replaced", Buffer.from("3"), {
-            kind: "version",
-            version: first.kind === "stored" ? first.version : "",
-          }),
-        ).toEqual({ kind: "conflict" });
-        expect((await store.put("a/gone", Buffer.from("anew"), { kind: "absent" })).kind).toBe("stored");
-      },
-    );
+        }),
+      ).toEqual({ kind: "conflict" });
+      expect((await store.put("a/gone", Buffer.from("anew"), { kind: "absent" })).kind).toBe("stored");
+    });
 
     test("F34: passes the proof of a start, which leaves nothing behind", async () => {
       const store = await open();

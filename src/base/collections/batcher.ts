@@ -1,8 +1,12 @@
 /**
  * One bounded queue and one loop: take what waits, do one costly act, go on.
  *
- * The shape behind commit and fsync (and later ship, apply, audit flush). Always true: at most one act is under way;
- * items keep their order; an item is refused at the door or handed to exactly one act.
+ * The shape behind commit and fsync (and later ship, apply, audit flush).
+ *
+ * Always true:
+ * - at most one act is under way
+ * - items keep their order
+ * - an item is refused at the door or handed to exactly one act
  */
 import { assert } from "../faults/assert.ts";
 
@@ -23,11 +27,13 @@ export interface BatcherOptions<Item> {
   readonly act: (items: Item[]) => void | Promise<void>;
   /** Asked before each act; when it says no, the loop stops until `wake` is called. */
   readonly ready?: (waiting: number) => boolean;
-  /** Runs the loop's next step once the events now waiting have been seen, so that a long queue starves nobody. */
+  /**
+   * Runs the loop's next step once the events now waiting have been seen, so that a long queue starves no other work.
+   */
   readonly soon: (act: () => void) => void;
   /** Told when nothing waits any more and nothing is under way. */
   readonly rested?: () => void;
-  /** Gets what `act` threw together with the items, so that nobody waits for ever. */
+  /** Gets what `act` threw together with the items, so that no caller waits for ever. */
   readonly onBug: (error: unknown, items: readonly Item[]) => void;
 }
 
@@ -75,7 +81,7 @@ export class Batcher<Item> {
     this.#options.soon(() => this.#step());
   }
 
-  /** Takes everything that waits, without acting: for a queue that is being given up. */
+  /** Takes everything that waits, without acting: for a queue that is being closed. */
   drain(): Item[] {
     const waiting = this.#waiting;
     this.#waiting = [];

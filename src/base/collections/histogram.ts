@@ -1,7 +1,7 @@
 /**
  * How long something took, counted in classes of durations: what a histogram is made of.
  *
- * Always true: noting costs a few comparisons and two additions, and allocates nothing, so that it may stand on any
+ * Always true: noting costs a few comparisons and two additions, and allocates nothing, so that it may be used on any
  * path; what it gives is plain data that may cross threads. Must not know: who reads it.
  */
 

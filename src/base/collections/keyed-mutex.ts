@@ -1,6 +1,6 @@
 /**
  * Acts on one thing, one after the other, in the order in which they were asked for; acts on different things do not
- * wait for each other. How many may wait is bounded by those who ask: each of theirs is a call that has its own bound.
+ * wait for each other. The callers bound how many wait: each waiter is a call that has its own bound.
  */
 export class KeyedMutex {
   /** The end of the line for each thing that has one. */

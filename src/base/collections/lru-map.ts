@@ -1,8 +1,8 @@
 /**
  * A map with a bound: a new entry in a full one takes the place of the entry that was used least recently.
  *
- * Always true: at most `sizeMax` entries; iteration goes from the least recently used to the most. Whoever keeps things
- * here must be able to do without any of them.
+ * Always true: at most `sizeMax` entries; iteration goes from the least recently used to the most. What is kept here
+ * must be dispensable.
  */
 import { assert } from "../faults/assert.ts";
 
@@ -12,7 +12,7 @@ export class LruMap<Key, Value> {
   /** A Map keeps the order of insertion: what is used is put in anew. */
   readonly #entries = new Map<Key, Value>();
 
-  /** `onEvict` is told of what had to give way, not of what is deleted or replaced. */
+  /** `onEvict` is called for what was evicted, not for what is deleted or replaced. */
   constructor(sizeMax: number, onEvict?: (key: Key, value: Value) => void) {
     assert(sizeMax > 0, "there is room for one entry");
     this.#sizeMax = sizeMax;

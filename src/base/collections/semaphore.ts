@@ -1,7 +1,7 @@
 /**
- * A number of permits: as many acts as there are permits run at once, the others wait in order. How many may wait is
- * bounded by those who ask: branches by the handles that are open, calls by the places of the node, lists by their own
- * bound (docs/bounds.md). Acts of different kinds have permits of their own: those that hang must stop no others.
+ * A number of permits: as many acts as there are permits run at once, the others wait in order. The callers bound how
+ * many may wait: branches by the handles that are open, calls by the places of the node, lists by their own bound
+ * (docs/bounds.md). Acts of different kinds have permits of their own: those that hang must stop no others.
  */
 import { assert } from "../faults/assert.ts";
 

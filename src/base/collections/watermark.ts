@@ -1,5 +1,5 @@
 /**
- * A number that only rises, and those who wait for it: committed, synced, shipped, applied.
+ * A number that only rises, and its waiters: committed, synced, shipped, applied.
  *
  * Why: "answer when everything up to here is safe" is the same question at every stage, so it has one shape.
  */
@@ -25,7 +25,8 @@ export class Watermark {
   }
 
   /**
-   * Raises the mark and settles everyone it has reached. Lowering it is a bug; raising it to where it stands is not.
+   * Raises the mark and settles every waiter it has reached. Lowering it is a bug; raising it to its present value is
+   * not.
    */
   raise(level: number): void {
     assert(level >= this.#level, "a watermark never falls");

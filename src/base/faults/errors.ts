@@ -1,9 +1,9 @@
 /**
  * Every way a call can be refused, in one table: the stable code, its HTTP status and its Connect code.
  *
- * Three kinds of failure are kept apart: a refusal (ServiceError) is an answer to the client; a fault of the
- * outside (StoreError) is translated to a refusal at the edge; a bug (AssertionFault, base/faults/assert) becomes
- * `internal` with an id that stands in the log, and its text never reaches a client.
+ * Three kinds of failure are kept apart: a refusal (ServiceError) is an answer to the client; a fault of the outside
+ * (StoreError) is translated to a refusal at the edge; a bug (AssertionFault, base/faults/assert) becomes `internal`
+ * with an id that is in the log, and its text never reaches a client.
  */
 
 /** A row of the table: `connect` is the numeric Connect/gRPC status code; `retryable` says whether a retry can help. */
@@ -110,7 +110,7 @@ export class StoreError extends Error {
   }
 }
 
-/** What went wrong, in a word that may stand in a log: never a message, which may quote a statement. */
+/** What went wrong, in a word that may be logged: never a message, which may quote a statement. */
 export function getErrorCode(error: unknown): string {
   if (error instanceof StoreError) return error.kind;
   const code = (error as { code?: unknown } | null)?.code;

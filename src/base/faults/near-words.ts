@@ -1,6 +1,6 @@
 /** Which known word a mistyped one may mean. */
 
-/** So many letters may differ, be missing or be too many, and no more than a third of the word. */
+/** This many letters may differ, be missing or be too many, and no more than a third of the word. */
 const slipsMax = 2;
 
 /** The known word that is nearest to the one that was written; undefined when none is near. */

@@ -1,8 +1,8 @@
 /**
  * Who may do what: one pure function from a rule, an identity and a target to a decision.
  *
- * Always true: nothing but the identity's own claims and the resolved name widen a decision, never a Host, a header or
- * a path as it was written. Must not know: tokens' signatures, stores, wires, clocks.
+ * Always true: only the identity's own claims and the resolved name widen a decision, never a Host, a header or a path
+ * as written. Must not know: tokens' signatures, stores, wires, clocks.
  */
 import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { scopeIncludes, type Identity, type ScopeName, type TokenIdentity } from "./identity.ts";
@@ -17,7 +17,7 @@ export interface AccessRule {
   readonly scope: ScopeName | undefined;
 }
 
-/** What is known of a database's name: who holds it now, and when it was last taken from somebody. */
+/** What is known of a database's name: who holds it now, and when a holder last lost it. */
 export interface NameStanding {
   readonly uuid: string | undefined;
   readonly deletedAtMs: number | undefined;
@@ -100,8 +100,8 @@ function coverageRefusal({ database, namespace }: TokenIdentity, target: AccessT
 
 /**
  * A per-database token is for the database it was minted for, and for no later one of the name; a namespace token may
- * still read what came after a deletion, and writes there only when it was minted after it. Which came first, their
- * numbers tell (control/databases/deletion-counts). Where one of them has none, times do: a token's time is in whole
+ * still read what came after a deletion, and writes there only when it was minted after it. Their numbers tell which
+ * came first (control/databases/deletion-counts). Where one of them has none, times do: a token's time is in whole
  * seconds and of the clock of the node that minted it, so one from about the time of the deletion counts as older.
  */
 function isRevoked(

@@ -1,7 +1,7 @@
 /**
- * From a bearer credential to who it is.
+ * From a bearer credential to its identity.
  *
- * Always true: whatever is wrong with a credential, the caller learns only that it is not good, or that it has expired;
+ * Always true: whatever is wrong with a credential, the caller learns only that it is invalid, or that it has expired;
  * a credential is remembered here by its hash alone. Must not know: what the identity may do
  * (control/access/access-rules).
  */
@@ -27,7 +27,7 @@ export interface CredentialsOptions {
   /** Undefined where authentication is off: then no credential is the platform's. */
   readonly platformKey: string | undefined;
   readonly world: World;
-  /** Tokens that are refused before they expire; absent where nobody asks. */
+  /** Tokens that are refused before they expire; absent where no list is kept. */
   readonly revocations?: Pick<Revocations, "has" | "isFresh" | "refresh"> | undefined;
 }
 
@@ -108,7 +108,7 @@ export class Credentials {
     return identity;
   }
 
-  /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
+  /** Keyed, so that no reader of a log or of the audit stream can test a guess of a key against it. */
   #hashCredential(credential: string): string {
     return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, credentialHashDigits);
   }

@@ -46,7 +46,7 @@ export interface PlatformIdentity {
   readonly hash: string;
 }
 
-/** Nobody in particular: authentication is off, or the caller has not been told apart. */
+/** A caller without identity: authentication is off, or the caller is not identified. */
 export interface Anonymous {
   readonly kind: "anonymous";
 }
@@ -54,5 +54,5 @@ export interface Anonymous {
 /** Who makes a call. */
 export type Identity = Anonymous | PlatformIdentity | TokenIdentity;
 
-/** Nobody in particular. */
+/** A caller without identity. */
 export const anonymous: Anonymous = { kind: "anonymous" };

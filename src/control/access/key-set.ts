@@ -1,7 +1,7 @@
 /**
  * The public keys that this fleet has ever signed with, so that old receipts can still be checked.
  *
- * Always true: the key in use stands first and is listed even when object storage does not answer; keys are added and
+ * Always true: the key in use comes first and is listed even when object storage does not answer; keys are added and
  * never removed. That a key is listed says who signed, not that tokens signed with it are still taken: only those of
  * the key in use are.
  */
@@ -14,7 +14,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putUntilKnown } from "../../store/port/sure-put.ts";
 import type { PublicKey } from "./signing-key.ts";
 
-/** Other keys than the one in use are looked up at most this often: anybody may ask. */
+/** Keys other than the one in use are looked up at most this often: any client may ask. */
 const keySetCacheMs = 60_000;
 const keySetKeysMax = 100;
 
@@ -42,7 +42,9 @@ export class KeySet {
     );
   }
 
-  /** The key in use and all others that are known. Object storage is asked at most once in a while, whoever asks. */
+  /**
+   * The key in use and all others that are known. Object storage is asked at most once in a while, however many ask.
+   */
   async keys(): Promise<readonly PublicKey[]> {
     if (this.#read && this.#world.monotonicMs() - this.#read.atMs < keySetCacheMs) return this.#read.keys;
     this.#reading ??= this.#list().finally(() => (this.#reading = undefined));
@@ -54,7 +56,7 @@ export class KeySet {
     try {
       others = await this.#listStore();
     } catch {
-      // A checker that needs an old key asks again; nobody shall wait for an outage to check a new token.
+      // A checker that needs an old key asks again; checking a new token must not wait for an outage.
       others = (this.#read?.keys ?? []).slice(1);
     }
     const keys = [this.#current, ...others];

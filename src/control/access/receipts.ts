@@ -1,5 +1,5 @@
 /**
- * Signing of receipts, and their check by whoever has a receipt and a key set and nothing else.
+ * Signing of receipts, and their check by a holder of nothing but the receipt and a key set.
  *
  * Always true: a receipt is signed with the key in use and names it; a check believes nothing of a receipt but what its
  * signature covers, and takes every key of the set, so that receipts outlive the rotation of keys
@@ -38,7 +38,7 @@ export class Receipts {
   }
 }
 
-/** Checks a receipt against a key set (`/.well-known/jwks.json`). Both are JSON as it was parsed, from whomever. */
+/** Checks a receipt against a key set (`/.well-known/jwks.json`). Both are JSON as it was parsed, of any origin. */
 export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict {
   const refused = (reason: string): ReceiptVerdict => ({ isValid: false, reason });
   if (isObject(receipt) && receipt["alg"] !== "EdDSA") return refused("its algorithm is not EdDSA");
@@ -52,7 +52,7 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
   const key = parseEd25519Key(listed);
   if (!key) return refused("the key that it names cannot be used: it is not an Ed25519 key");
   const signature = Buffer.from(read.sig, "base64url");
-  // The last digit has bits to spare: one signature shall have one spelling.
+  // The last digit has bits to spare: one signature must have one spelling.
   if (signature.toString("base64url") !== read.sig) return refused("its signature is not spelt as it must be");
   if (!verify(null, signedBytes(read.payload), key, signature))
     return refused("its signature is not one of this key over this payload");

@@ -5,8 +5,8 @@
  * refused before, without refusing all others of its database.
  *
  * Always true: what was revoked here is refused here at once, and by every node within `revocationsStaleMs` while
- * object storage answers; while it does not, what was last known holds. A revocation stands until every token that it
- * can be of has expired, and then goes. Must not know: signatures, who may revoke.
+ * object storage answers; while it does not, what was last known holds. A revocation holds until every token that it
+ * can concern has expired, and is then removed. Must not know: signatures, who may revoke.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -33,7 +33,7 @@ const revocationsReadMs = 5_000;
 /** What is older than this is waited for, so long at most. */
 const revocationsStaleMs = 10_000;
 const revocationsPatienceMs = 1_000;
-/** Of those that are over, so many go with each reading. */
+/** Of those that are over, this many are removed with each reading. */
 const revocationsRemovedMax = 50;
 const revocationsFullRetrySecs = 3_600;
 

@@ -1,8 +1,8 @@
 /**
- * The node's signing key: where it comes from, and its public half for whoever wants to check a signature.
+ * The node's signing key: where it comes from, and its public half for checking signatures.
  *
  * Always true: a node has one, whether authentication is on or off; a key that is there and cannot be read stops the
- * start, because a new one in its place would void every token without a word.
+ * start, because a new one in its place would silently void every token.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint } from "jose";
@@ -13,7 +13,7 @@ import { signingKeyKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putUntilKnown } from "../../store/port/sure-put.ts";
 
-/** Signing keys of before whose tokens are still taken; of more, the newest. */
+/** Earlier signing keys whose tokens are still taken; of more, the newest. */
 const retiredKeysMax = 16;
 
 /** The public half of a key as the key set lists it (RFC 8037). */
@@ -63,13 +63,13 @@ export interface LoadedKey {
    * Object storage keeps another key than the one in use: nodes that have none of their own reject this node's tokens.
    */
   readonly differsFromKept: boolean;
-  /** Keys whose tokens are still taken, beside the key; those that stand behind it where it was found. */
+  /** Keys whose tokens are still taken, beside the key; those that follow it where it was found. */
   readonly retired: readonly RetiredKey[];
 }
 
 /**
- * The text of a key file: the private key in use, and behind it the public keys of before, each after a line
- * `Retired: <time>`. Whoever reads the first key only, as builds from before do, reads the one in use.
+ * The text of a key file: the private key in use, and behind it the earlier public keys, each after a line `Retired:
+ * <time>`. A reader of the first key only, such as an earlier build, reads the one in use.
  */
 const blockPattern =
   /(?:Retired: (\S+)\s+)?(-----BEGIN (?:PRIVATE|PUBLIC) KEY-----[\s\S]+?-----END (?:PRIVATE|PUBLIC) KEY-----)/g;
@@ -92,8 +92,8 @@ async function retiredIn(pem: string): Promise<RetiredKey[]> {
 }
 
 /**
- * The text of a key file with a new key in use, and the one of before behind it; those whose tokens have all expired
- * go.
+ * The text of a key file with a new key in use, and the earlier one behind it; keys whose tokens have all expired are
+ * removed.
  */
 export async function rotatedKeys(
   pem: string,
@@ -156,9 +156,7 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
   return { key: await buildSigningKey(fresh), from: "generated", differsFromKept: false, retired: [] };
 }
 
-/**
- * Offers the key to object storage and gives the one that stands there: of several nodes that race, one wins for all.
- */
+/** Offers the key to object storage and gives the one that is there: of several nodes that race, one wins for all. */
 async function keepInStore(store: ObjectStore, pem: string): Promise<SigningKey> {
   const standing = await store.get(signingKeyKey);
   if (standing) return buildSigningKey(parsePem(decodeUtf8(standing.bytes) ?? "", `the object ${signingKeyKey}`));
@@ -173,7 +171,7 @@ function parsePem(pem: string, where: string): KeyObject {
   try {
     key = createPrivateKey(pem);
   } catch (error) {
-    // The parser's message says nothing of the key's bytes, and its cause is left out all the same.
+    // The parser's message says nothing of the key's bytes; its cause is left out even so.
     throw new StoreError(
       "corrupt",
       `${where} is not a private key in PEM form (${(error as NodeJS.ErrnoException).code ?? "unreadable"})`,

@@ -1,5 +1,5 @@
 /**
- * Tokens: what is written into one, how it is signed, and what makes one good.
+ * Tokens: what is written into one, how it is signed, and what makes one valid.
  *
  * A token is a JWT signed with EdDSA whose header names the key (`kid`). Claims: `db` and `uuid` (one database), or
  * `ns` (the profiles of a namespace) with `del` (the number of its newest deletion); `scope`; `iat` and `exp` in
@@ -38,7 +38,7 @@ export class Tokens {
     this.#retired = retired;
   }
 
-  /** Signs a token that is good from now for so many seconds. */
+  /** Signs a token that is good from now for the given seconds. */
   async mint(subject: TokenSubject, scope: ScopeName, lifetimeSecs: number): Promise<string> {
     return (await this.grant(subject, scope, lifetimeSecs)).token;
   }
@@ -65,7 +65,7 @@ export class Tokens {
   }
 
   /**
-   * The key that the token must be signed with: the one in use, unless it names one of before whose time is not over.
+   * The key that the token must be signed with: the one in use, unless it names an earlier one whose time is not over.
    */
   #pickKey(token: string, nowMs: number): Pick<SigningKey, "kid" | "publicKey"> {
     if (this.#retired.length === 0) return this.#key;

@@ -2,9 +2,10 @@
  * The chains of a node: turns events into objects, each event holding the hash of the one before it in its stream, and
  * puts the objects into the store in order.
  *
- * Always true: an object's bytes are made once, so that a put in doubt is repeated with the same bytes; of one
- * namespace no object is put before the one ahead of it stands; a chain goes on over a restart where its last event is
- * found.
+ * Always true:
+ * - an object's bytes are made once, so that a put in doubt is repeated with the same bytes
+ * - of one namespace no object is put before the one ahead of it is stored
+ * - a chain goes on over a restart where its last event is found
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -165,7 +166,7 @@ export class AuditChains {
       await putImmutable(this.#options.store, key, bytes);
     } catch (error) {
       if (!(error instanceof StoreError && error.kind === "corrupt")) throw error;
-      // Other bytes stand under a name that only this node can give: the events are lost, and the chain shows it.
+      // A name that only this node can give has other bytes: the events are lost, and the chain shows it.
       this.#options.log.error("audit events were lost", error, { namespace, events });
       this.#options.onLost(namespace, events);
     }

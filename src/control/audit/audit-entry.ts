@@ -1,5 +1,5 @@
 /**
- * What is told to the audit log: an entry as its witness gives it, and whether the policy of its namespace wants it.
+ * What the audit log is told: an entry as its witness gives it, and whether the policy of its namespace wants it.
  *
  * Must not know: when and where events are stored.
  */
@@ -62,7 +62,7 @@ export function toActor(identity: AuditEntry["identity"]): AuditActor {
   };
 }
 
-/** A refusal of somebody whom nobody knows: anyone can make as many of these as he likes. */
+/** A refusal of an unknown caller, who can cause as many of these as it likes. */
 export function isOfStranger({ identity, outcome }: AuditEntry): boolean {
   return identity.kind === "anonymous" && outcome === "denied";
 }

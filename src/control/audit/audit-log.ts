@@ -1,11 +1,15 @@
 /**
  * What a node tells the audit streams: events are noted here at once and stored soon.
  *
- * Always true: `record` neither waits nor throws; of one namespace, events are stored in the order in which they were
- * recorded, each holding the hash of the one before; what is kept in memory is bounded, and what did not fit is counted
- * (`dropped`, a line in the log, and an `audit.dropped` event in the stream where the gap is). A crash loses what was
- * recorded since the last flush. Must not know: wires, handlers, databases, and what is too old
- * (control/audit/audit-sweeps).
+ * Always true:
+ * - `record` neither waits nor throws
+ * - of one namespace, events are stored in the order in which they were recorded, each holding the hash of the one
+ *   before
+ * - what is kept in memory is bounded, and what did not fit is counted (`dropped`, a line in the log, and an
+ *   `audit.dropped` event in the stream where the gap is)
+ *
+ * A crash loses what was recorded since the last flush.
+ * Must not know: wires, handlers, databases, and what is too old (control/audit/audit-sweeps).
  *
  * Whether an event is wanted is asked when it is recorded, so that the change that switches a stream on is its first
  * event; an event whose answer is awaited holds back only what follows it in its own namespace.
@@ -27,13 +31,13 @@ import { AuditSweeps } from "./audit-sweeps.ts";
 
 /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
 export const auditEventsMax = 20_000;
-/** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
+/** Of these, refusals of unknown callers: a flood of them must not crowd out the other events. */
 export const auditStrangersMax = 5_000;
 /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
 const auditGapsMax = 1_000;
 /** An event whose namespace has no readable policy for so long is counted as left out. */
 const auditUnknownMsMax = 60_000;
-/** So many events that wait are stored at once, whatever the interval. */
+/** When this many events wait they are stored at once, whatever the interval. */
 const auditFlushEvents = 500;
 /** So long a reader waits for this node's own events to be stored. */
 const auditReadFlushMs = 1_000;
@@ -41,7 +45,7 @@ const auditReadFlushMs = 1_000;
 const auditDrainMs = 5_000;
 const auditRetryMs = 500;
 
-/** What an audit log is made of, and whom it asks. */
+/** What an audit log is made of, and what it asks. */
 export interface AuditLogOptions {
   readonly store: ObjectStore;
   readonly world: World;
@@ -65,7 +69,7 @@ interface Waiting {
   state: "asking" | "unknown" | "wanted";
 }
 
-/** Stands where events are missing, and counts them until it is stored. */
+/** Takes the place of missing events, and counts them until it is stored. */
 interface Gap extends AuditEntry {
   count: number;
 }
@@ -84,7 +88,7 @@ export class AuditLog {
   readonly #sweeps: AuditSweeps;
   /** In the order of recording. */
   readonly #waiting = new Set<Waiting>();
-  /** Events of `#waiting` that stand for others for which there was no room, by namespace. */
+  /** Events of `#waiting` that represent others for which there was no room, by namespace. */
   readonly #gaps = new Map<string, Gap>();
   #wanted = 0;
   #strangers = 0;
@@ -151,7 +155,7 @@ export class AuditLog {
 
   /**
    * A page of a namespace's stream, with what this node has recorded so far unless the store takes long; empty and
-   * complete when the policy has none. Refuses a cursor that is none.
+   * complete when the policy has none. Refuses an invalid cursor.
    */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
     const { enabled } = await this.#options.readPolicy(namespace);
@@ -220,7 +224,7 @@ export class AuditLog {
         this.#wanted++;
       } else this.#removeWaiting(waiting);
     } catch {
-      // Whoever reads policies tells of the fault; here it is enough to ask again.
+      // The reader of policies reports the fault; here it is enough to ask again.
       waiting.state = "unknown";
     }
     if (this.#closed) return;
@@ -313,7 +317,7 @@ export class AuditLog {
     }
   }
 
-  /** Wanted events by namespace, up to the first one of which it is not known yet. */
+  /** Wanted events by namespace, up to the first undecided one. */
   #ready(): Map<string, Waiting[]> {
     const ready = new Map<string, Waiting[]>();
     const heldBack = new Set<string>();

@@ -1,9 +1,9 @@
 /**
  * What object storage holds of the audit streams: pages of events, the ends of chains, and the days that are too old.
  *
- * Always true: an object is written once, by one node, after all that this node has in the same stream; so whoever
- * reads on from a cursor misses nothing that the node stores meanwhile. Between nodes the order is that of each
- * object's first event: what another node stores late may come to stand before a cursor, and a new reading finds it.
+ * Always true: an object is written once, by one node, after all that this node has in the same stream; so a reader
+ * that goes on from a cursor misses nothing that the node stores meanwhile. Between nodes the order is that of each
+ * object's first event: what another node stores late may lie before a cursor, and a new reading finds it.
  * Must not know: policies, and who may read.
  */
 import { invalid, StoreError } from "../../base/faults/errors.ts";
@@ -195,7 +195,7 @@ export class AuditStreams {
   }
 
   /**
-   * The events of some objects. One that was removed meanwhile has none; one that cannot be understood is told of and
+   * The events of some objects. One that was removed meanwhile has none; one that cannot be understood is reported and
    * passed over.
    */
   async #objects(

@@ -1,7 +1,7 @@
 /**
  * Keeps audit streams as short as the policies of their namespaces say.
  *
- * Always true: only whole days go, by a time that is believed; where a policy cannot be read, everything stays. Must
+ * Always true: only whole days are removed, by a trusted time; where a policy cannot be read, everything stays. Must
  * not know: events, and how they are stored.
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -70,7 +70,7 @@ export class AuditSweeps {
     return this.#rounds.close(withinMs);
   }
 
-  /** How long events are kept; undefined for good, and while nobody can tell. */
+  /** How long events are kept; undefined for good, and while it cannot be told. */
   async #readRetention(namespace: string): Promise<number | undefined> {
     try {
       return (await this.#options.readPolicy(namespace)).retentionSecs;

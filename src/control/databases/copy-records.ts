@@ -2,10 +2,10 @@
  * Which nodes may have a copy of a database on their disk, and the orders to purge one.
  *
  * Why: an erasure is complete only when no disk has the data any more, and a node that is down cannot be asked. So
- * every node writes down each copy before its first file stands, and says so when the last one is gone.
+ * every node writes down each copy before its first file exists, and says so when the last one is gone.
  *
  * Always true: no key is written again once it was deleted; a copy that a coupon awaits is taken for gone only when its
- * node has said so, or an operator has said that the node never comes back, which is not the same and is told apart.
+ * node has said so, or an operator has said that the node never comes back, which is not the same and is kept apart.
  * Any node may do any of this at the same time as another. Must not know: files, engines, what an erasure is.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
@@ -98,14 +98,14 @@ export class CopyRecords {
     }
   }
 
-  /** Says of a copy that stands that it does not any more; false when that was said before. */
+  /** Records that an existing copy is gone; false when that was recorded before. */
   async #mark(
     place: CopyPlace,
     mark: Pick<CopyRecord, "purged"> | Pick<CopyRecord, "forgottenAtMs">,
   ): Promise<boolean> {
     const read = await this.#read(place);
     if (!read || !isStanding(read.record)) return false;
-    // A race is lost to whoever has said the one or the other: either will do.
+    // A race is lost to another node that has said either: both will do.
     return (
       (
         await surePut(this.#store, copyKey(place), encodeCopyRecord({ ...read.record, ...mark }), {
@@ -118,15 +118,15 @@ export class CopyRecords {
 
   /**
    * Removes what nodes have said of purged copies, once no erasure of the database is unfinished. One that begins later
-   * takes none of these for a copy, so that nobody misses them.
+   * takes none of these for a copy, so that none is missed.
    */
   async clear(uuid: string): Promise<void> {
     await this.#clear(uuid, ({ purged }) => purged !== undefined);
   }
 
   /**
-   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives what stands
-   * in the way, in words; undefined when all is gone.
+   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives the obstacle
+   * in words; undefined when all is gone.
    */
   async end(uuid: string): Promise<string | undefined> {
     return this.#clear(uuid, (record) => !isStanding(record));
@@ -142,7 +142,7 @@ export class CopyRecords {
 
   /** Has the copy's node purge it when it looks next, or starts again. */
   async order(place: CopyPlace): Promise<void> {
-    // The bytes say nothing: whoever has put them first has ordered the same.
+    // The bytes do not matter: the first to put them has ordered the same.
     await surePut(this.#store, copyOrderKey(place), encodeUtf8(place.copy), { kind: "absent" });
   }
 
@@ -167,7 +167,7 @@ export class CopyRecords {
 
   /**
    * The node never comes back, and its disk is destroyed: nothing waits for it any more, and it is not let in again.
-   * Gives the number of copies that this was said of. May be asked again when it could not be ended.
+   * Gives the number of copies that this ends. May be repeated when it could not be completed.
    */
   async forget(node: string): Promise<number> {
     await surePut(this.#store, forgottenNodeKey(node), encodeUtf8(node), { kind: "absent" });

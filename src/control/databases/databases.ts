@@ -87,7 +87,7 @@ export class Databases {
     return record;
   }
 
-  /** The database, claimed now when nobody holds the name. Racing callers get the same one. */
+  /** The database, claimed now when the name is free. Racing callers get the same one. */
   async ensure(name: string): Promise<DatabaseRecord> {
     return (await this.find(name)) ?? (await this.#claim(name)).record;
   }
@@ -98,8 +98,8 @@ export class Databases {
   }
 
   /**
-   * Who holds the name and when it was last taken from somebody, as far as this node knows: within `claimCacheMs`, or
-   * since object storage stopped answering. Throws StoreError when nothing is known and nothing can be learnt.
+   * Who holds the name and when a holder last lost it, as far as this node knows: within `claimCacheMs`, or since
+   * object storage stopped answering. Throws StoreError when nothing is known and nothing can be learnt.
    */
   async standing(name: string): Promise<NameStanding> {
     const claim = await this.#getClaim(name);
@@ -123,7 +123,7 @@ export class Databases {
   }
 
   /**
-   * The uuid of the database that has the name, or of the deleted one that had it last; undefined when nobody ever had
+   * The uuid of the database that has the name, or of the deleted one that had it last; undefined when none ever had
    * it.
    */
   async lastHolder(name: string): Promise<string | undefined> {
@@ -169,8 +169,8 @@ export class Databases {
     for (let race = 0; race < racesMax; race++) {
       const { claim, version } = await this.#read(name);
       const record = toRecord(name, claim);
-      // Whoever has the name now has taken it since, and is not who is to go. What was freed by our own tombstone,
-      // whose answer was lost, we have removed.
+      // The present holder of the name has taken it since, and is not the one to delete. What our own tombstone freed,
+      // if its answer was lost, we have removed.
       if (
         asked &&
         record &&
@@ -218,8 +218,8 @@ export class Databases {
   }
 
   /**
-   * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases
-   * go on in an outage, and a deletion elsewhere is noticed when it ends.
+   * Reads a claim again, once for all callers. While the store does not answer, what is known stays true: databases go
+   * on in an outage, and a deletion elsewhere is noticed when it ends.
    */
   #refresh(name: string, known: NameClaim | undefined): Promise<NameClaim | undefined> {
     const reading = this.#read(name)
@@ -284,8 +284,8 @@ export class Databases {
   }
 
   /**
-   * The claim with every time that a wrong clock has told taken for now; the same one when there is none. A deletion in
-   * the future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a
+   * The claim with every time of a wrong clock replaced by now; the same one when there is none. A deletion in the
+   * future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a
    * token lives stays: it keeps them away no longer than it had to, and no token comes back by the mistake of a clock.
    */
   #setRight(claim: NameClaim): NameClaim {
@@ -298,7 +298,7 @@ export class Databases {
     return { ...claim, createdAtMs: told(createdAtMs), deletedAtMs: told(deletedAtMs), freedAtMs: told(freedAtMs) };
   }
 
-  /** Whether our put is what now stands: its uuid and times make the bytes ours. */
+  /** Whether our put is what is there now: its uuid and times make the bytes ours. */
   async #put(name: string, claim: NameClaim, condition: PutCondition): Promise<boolean> {
     const outcome = await surePut(this.#store, nameClaimKey(name), encodeNameClaim(claim), condition);
     if (outcome.kind === "landed") this.#remember(name, claim, this.#world.monotonicMs());

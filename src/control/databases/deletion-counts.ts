@@ -1,13 +1,13 @@
 /**
- * How many of a namespace's databases were deleted: what a namespace token is told at its mint, and a name at its
- * deletion.
+ * How many of a namespace's databases were deleted: the number that a namespace token gets at its mint, and a name at
+ * its deletion.
  *
- * Why: a token of a namespace covers names that others take later, so it must be told from the deletion which of the
- * two came first. Clocks of several nodes tell that to a few seconds only; a counter tells it exactly.
+ * Why: a token of a namespace covers names that others take later, so it must be known whether token or deletion came
+ * first. Clocks of several nodes tell that to a few seconds only; a counter tells it exactly.
  *
  * Always true: each deletion has a greater number than every token that was minted before it began; a token that is
  * minted after it has ended has at least its number. A number is never less than the time in milliseconds, so that a
- * counter that was lost, or put back to an older state, goes on above what it has told before.
+ * counter that was lost, or put back to an older state, goes on above what it has given before.
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";

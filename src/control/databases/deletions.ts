@@ -1,8 +1,8 @@
 /**
- * Whether a database was deleted, for whoever finds nothing of it in object storage.
+ * Whether a database was deleted, for a reader that finds nothing of it in object storage.
  *
- * Always true: a deletion is said by its marker and by the claim of its name, which outlives it; that objects are
- * absent says nothing, as they may have been lost. Must not know: engines, catalogs.
+ * Always true: its marker says that it was deleted, and so does the claim of its name, which outlives it; missing
+ * objects say nothing, as they may have been lost. Must not know: engines, catalogs.
  */
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { decodeNameClaim } from "../../format/records/name-claim.ts";
@@ -12,7 +12,7 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 
 /**
  * Whether the database was deleted. Its marker stays for as long as a node may have a copy or an erasure is unfinished;
- * one whose name still holds the database, or has no claim at all, is of a deletion that did not come to pass.
+ * one whose name still holds the database, or has no claim at all, belongs to a deletion that did not come to pass.
  */
 export async function wasDeleted(store: ObjectStore, uuid: string): Promise<boolean> {
   const marker = await store.get(purgeKey(uuid));

@@ -1,5 +1,5 @@
 /**
- * What is enforced: the node's bounds, a namespace's policy and a profile's own, folded into one.
+ * What is enforced: the node's bounds, a namespace's policy and a profile's own, merged into one.
  *
  * Always true: the result is never looser than any of its parts, whatever they say and however they came to be. What a
  * node cannot read denies every egress, and limits nothing else beyond the node's own bounds: a policy that is out of
@@ -12,7 +12,7 @@ const erasureGraceSecsDefault = 86_400;
 
 /** Every value that is enforced. What is undefined has no bound. */
 export interface EffectivePolicy {
-  /** False when a part could not be read: then egress is denied, and bounds may be missing that somebody has set. */
+  /** False when a part could not be read: then egress is denied, and bounds that are set may be missing. */
   readonly known: boolean;
   readonly pitrSecs: number;
   /** Kept for readers of the policy: there is one window here, and no coarser one behind it. */
@@ -35,10 +35,10 @@ export interface EffectivePolicy {
   readonly values: PolicyValues;
 }
 
-/** What a policy that nobody has set says. */
+/** What a policy that was never set says. */
 export const silentPolicy: PolicyValues = Object.freeze({});
 
-/** What stands in for a policy that cannot be read. */
+/** What replaces a policy that cannot be read. */
 const unreadable: PolicyValues = { "ai_egress.extract": "deny", "ai_egress.ask": "deny", "ai_egress.embed": "deny" };
 
 /** What holds where no namespace says otherwise. Only a namespace may go beyond it. */
@@ -53,14 +53,14 @@ const defaults = {
   "erasure.purge_on_forget": false,
 } as const satisfies PolicyValues;
 
-/** Folds the parts; one that is undefined cannot be read. */
+/** Merges the parts; one that is undefined cannot be read. */
 export function effectivePolicy(
   nodePitrSecs: number,
   namespace: PolicyValues | undefined,
   profile: PolicyValues | undefined,
 ): EffectivePolicy {
   const ceilings = { "retention.pitr_secs": nodePitrSecs };
-  // The strictest has all of the first two again: they stand here for the types only.
+  // The strictest has all of the first two again: they are here for the types only.
   const values = {
     ...defaults,
     ...ceilings,

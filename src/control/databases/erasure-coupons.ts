@@ -4,12 +4,15 @@
  * | key                    | content                                                                        |
  * |------------------------|--------------------------------------------------------------------------------|
  * | `erasures/<uuid>/<id>` | the coupon; stays for good, as the receipt in it does                          |
- * | `erasing/<uuid>/<id>`  | the marker, which holds its id: whoever starts finds its work by listing these |
+ * | `erasing/<uuid>/<id>`  | the marker, which holds its id: a start finds its work by listing these        |
  *
- * Always true: a coupon that is not complete has a marker, as the marker is put before it and removed after its
- * completion; a change is a compare-and-set, so that none is lost; a completed coupon never changes. What a crash
- * leaves behind (a marker without a coupon, or of a completed one) is removed by whoever sees it. Must not know: how
- * data is erased, when a coupon is due, who may ask for one.
+ * Always true:
+ * - a coupon that is not complete has a marker, as the marker is put before it and removed after its completion
+ * - a change is a compare-and-set, so that none is lost
+ * - a completed coupon never changes
+ *
+ * What a crash leaves behind (a marker without a coupon, or of a completed one) is removed where it is seen.
+ * Must not know: how data is erased, when a coupon is due, who may ask for one.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
@@ -33,7 +36,7 @@ import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 /** Coupons in one part of a list, all together, unless a single one has more. */
 export const erasuresListBytesMax = 32 * 1024 * 1024;
-/** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
+/** A marker without a coupon has no owner after this: its coupon is put within half of it, or not at all. */
 export const erasureMarkerMs = 600_000;
 
 export interface ErasureCouponsOptions {
@@ -71,7 +74,7 @@ export class ErasureCoupons {
 
   /**
    * Puts the marker and then the coupon, which has just begun. Throws already_exists when there is a coupon of this id,
-   * StoreError when the coupon is not there or nobody knows: what may be there is then found by its marker.
+   * StoreError when the coupon is not there or in doubt: what may be there is then found by its marker.
    */
   async begin(coupon: ErasureCoupon): Promise<void> {
     const { store, world } = this.#options;
@@ -82,7 +85,7 @@ export class ErasureCoupons {
     await surePut(store, erasureMarkerKey(uuid, id), encodeUtf8(id), { kind: "absent" });
     const outcome = await surePut(store, erasureCouponKey(uuid, id), bytes, { kind: "absent" });
     if (outcome.kind === "lost") throw new ServiceError("already_exists", "there is an erasure of this id");
-    // Somebody may have taken the marker for one without a coupon: nobody then would carry the erasure out.
+    // The marker may have been removed as one without a coupon: then no node would carry the erasure out.
     if (world.monotonicMs() - startedMs < erasureMarkerMs / 2) return;
     await this.discard(uuid, id);
     throw new StoreError("unavailable", "object storage took too long to note an erasure");
@@ -94,10 +97,9 @@ export class ErasureCoupons {
   }
 
   /**
-   * Replaces the coupon by what `act` makes of it, and gives it as it stands then. `act` gives undefined to leave it as
-   * it is, and is asked again when another change came between; of a completed coupon it is not asked. With completion
-   * go traces, blockers, reasons and awaited copies, and then the marker. Throws StoreError, also when there is no
-   * coupon.
+   * Replaces the coupon by what `act` makes of it, and gives the new one. `act` gives undefined to leave it as it is,
+   * and is asked again when another change came between; of a completed coupon it is not asked. With completion go
+   * traces, blockers, reasons and awaited copies, and then the marker. Throws StoreError, also when there is no coupon.
    */
   async change(
     uuid: string,
@@ -214,7 +216,7 @@ export class ErasureCoupons {
     }
   }
 
-  /** The coupon that a marker stands for, or undefined when it stands for none any more. */
+  /** The coupon that a marker belongs to, or undefined when there is none any more. */
   async #findCoupon({ key, modifiedAtMs }: ListedObject): Promise<ErasureCoupon | undefined> {
     const named = parseErasureKey(key);
     const coupon = named ? await this.#readable(named.uuid, named.id) : "rotten";
@@ -230,8 +232,8 @@ export class ErasureCoupons {
   }
 
   /**
-   * The coupon, without a marker when it is complete. Before that goes what a store with versions keeps of the coupon
-   * as it was: the key of its traces would tell a guess at the erased data from the truth.
+   * The coupon, without a marker when it is complete. Before that, older versions of the coupon are removed from a
+   * store that keeps versions: the key of its traces would tell a guess at the erased data from the truth.
    */
   async #removeLeftovers(coupon: ErasureCoupon): Promise<ErasureCoupon> {
     const { store, log } = this.#options;
@@ -248,7 +250,7 @@ export class ErasureCoupons {
       await store.delete(erasureMarkerKey(uuid, id));
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      // The coupon stands; whoever lists the unfinished ones tries again.
+      // The coupon is there; the next listing of the unfinished ones tries again.
       log.warn("what is left of a completed erasure's bookkeeping could not be removed yet", {
         key: erasureMarkerKey(uuid, id),
         reason: error.kind,

@@ -59,7 +59,7 @@ export async function listDue(
   return { entries, next: isLast ? undefined : page.next };
 }
 
-/** The name of the database that the entry is of; undefined when nobody knew it. */
+/** The name of the database that the entry is of; undefined when it was not known. */
 export async function readDueName(store: ObjectStore, place: DuePlace): Promise<string | undefined> {
   const stored = await store.get(dueKey(place));
   const name = stored && decodeUtf8(stored.bytes);

@@ -1,9 +1,9 @@
 /**
  * Which identities go by which names: `SERVICE_NODE_ID`, for the people who read an audit stream, a receipt or metrics.
  *
- * Why: a node is told by an identity that is made with its data directory, as manifests, copies and audit chains must
+ * Why: a node is known by an identity that is made with its data directory, as manifests, copies and audit chains must
  * not take a node with an empty disk for the one that had the old one, nor two nodes with one name for one. People know
- * it by its name. So each node writes the two down together when it starts.
+ * it by its name. So each node records the two together when it starts.
  *
  * Always true: a name decides nothing; several identities may have one, and one that is not known has none. Must not
  * know: which nodes live.

@@ -10,7 +10,7 @@ import { limits } from "../../base/limits.ts";
 import { shardAt, computeShard, shardText } from "../../format/core/shards.ts";
 import type { ListPage, ObjectStore } from "../../store/port/object-store.ts";
 
-/** The shards that somebody looks after. */
+/** The shards that have an owner. */
 export interface OwnedShards {
   has(shard: number): boolean;
   /** The first one from there on; undefined when there is none. */
@@ -24,7 +24,7 @@ export function owns(shards: OwnedShards, name: string): boolean {
 
 /**
  * A page of the objects under the prefix, in whose keys a uuid begins at `uuidAt`, those of owned shards only. What
- * stands between prefix and uuid divides the keys into groups, of which each has all shards. `next` is no object's key.
+ * lies between prefix and uuid divides the keys into groups, of which each has all shards. `next` is no object's key.
  */
 export async function ownedPage(
   store: ObjectStore,

@@ -1,10 +1,15 @@
 /**
  * The policies of namespaces and profiles in object storage, and what is enforced by them on this node.
  *
- * Always true: object storage decides; a change is a compare-and-set, so that none is lost. What is remembered here is
- * out of date by `cacheMs` at most, or for as long as object storage does not answer, and never behind a change that
- * this node has made itself. Nobody waits long for a policy: what is remembered goes on in an outage, and what is not
- * is taken for unreadable (control/databases/effective-policy). Must not know: who may change a policy, engines, wires.
+ * Always true:
+ * - object storage decides
+ * - a change is a compare-and-set, so that none is lost
+ * - what is remembered here is out of date by `cacheMs` at most, or for as long as object storage does not answer, and
+ *   never behind a change that this node has made itself
+ * - no call waits long for a policy: what is remembered stays in force in an outage, and what is not is taken for
+ *   unreadable (control/databases/effective-policy)
+ *
+ * Must not know: who may change a policy, engines, wires.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -92,7 +97,7 @@ export class Policies {
   readonly #cache = new LruMap<string, Cached>(policiesCachedMax);
   /** Policies that are being read again, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<PolicyValues | undefined>>();
-  /** What was folded of values that are remembered: most calls find theirs here. */
+  /** The merged values that are remembered: most calls find theirs here. */
   readonly #folded = new WeakMap<PolicyValues, WeakMap<PolicyValues, EffectivePolicy>>();
   #turns = 0;
   /** Whether the last policy that was to be read again could not be. */
@@ -111,7 +116,7 @@ export class Policies {
     return this.#fold(...(await Promise.all([ofNamespace, own])));
   }
 
-  /** The policy of a namespace as it stands in object storage; undefined when none was ever set. */
+  /** The policy of a namespace in object storage; undefined when none was ever set. */
   async getNamespace(namespace: string): Promise<StoredPolicy | undefined> {
     return (await this.#read(namespacePlace(namespace))).stored;
   }
@@ -121,7 +126,7 @@ export class Policies {
     return this.#put(namespacePlace(namespace), document);
   }
 
-  /** A profile's own policy as it stands in object storage, and what is enforced. The profile need not exist. */
+  /** A profile's own policy in object storage, and what is enforced. The profile need not exist. */
   async getProfile(namespace: string, profile: string): Promise<ProfilePolicy> {
     const [ofNamespace, own] = await Promise.all([
       this.#readable(namespacePlace(namespace)),

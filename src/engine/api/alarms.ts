@@ -1,21 +1,20 @@
 /**
- * What an operator must look at, as this thread knows it: counted for readiness and metrics, and cleared when it is
- * over.
+ * What an operator must look at, as this thread knows it: counted for readiness and metrics, cleared when it is over.
  *
- * Always true: a branch or database counts once, however often it was met; what cannot be counted any more is counted
- * no less loudly in the log, where each is named. Must not know: why anything is wrong.
+ * Always true: a branch or database counts once, however often it was met; what goes beyond the bound is still named in
+ * the log, as each is. Must not know: why anything is wrong.
  */
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { LostObject, StoreWentBack } from "./missing-objects.ts";
 
-/** Branches and databases that a thread counts as lost or put back; further ones stand in the log alone. */
+/** Branches and databases that a thread counts as lost or put back; further ones are in the log alone. */
 const alarmsMax = 10_000;
 
 /** How many of each there are now. */
 export interface AlarmCounts {
   /** Local files that were set aside (engine/local/quarantine). */
   readonly quarantined: number;
-  /** Branches and databases of which object storage has lost what it must have. */
+  /** Branches and databases for which object storage lacks what it must have. */
   readonly lost: number;
   /** Those that object storage has in an older state than this node has seen. */
   readonly wentBack: number;
@@ -64,7 +63,7 @@ export class Alarms {
     this.#recount();
   }
 
-  /** So many files are set aside. */
+  /** Notes how many files are set aside. */
   setAside(quarantined: number): void {
     if (quarantined === this.#counts.quarantined) return;
     this.#counts = { ...this.#counts, quarantined };

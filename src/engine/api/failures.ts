@@ -1,5 +1,5 @@
 /**
- * From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for
+ * Turns what was thrown into what may cross the thread: a refusal for the client, a call turned away, or a fault for
  * the log.
  */
 import { describeDiskFault } from "../../base/disk.ts";
@@ -26,8 +26,8 @@ export function needsOperator(error: unknown): error is StoreError {
 function toFaultRefusal(error: unknown): RefusalData | undefined {
   if (error instanceof StoreError) {
     const { reason } = error;
-    // What cannot be read as it was written is never taken for an empty database: an operator must look. Such messages
-    // name objects and transaction ids, never content.
+    // What cannot be read is never taken for an empty database: an operator must look. Such messages name objects and
+    // transaction ids, never content.
     if (needsOperator(error))
       return {
         code: "unavailable",

@@ -1,10 +1,10 @@
 /**
  * What an engine thread knows of this node's right to write: which databases it holds, and until when that is certain.
  *
- * Always true: nothing is certain after the deadline on either clock. A process that was stopped finds that the
- * monotonic clock went on, a machine that was suspended that the wall clock did, so that whoever sleeps through the
- * lease knows it when he wakes. This limits how long a node that was overtaken goes on acknowledging; what it writes is
- * harmless all the same, because the manifest's compare-and-set fails. Without coordination this node holds everything.
+ * Always true: nothing is certain after the deadline on either clock. The monotonic clock goes on while a process is
+ * stopped, the wall clock while a machine is suspended, so that a node that sleeps through its lease knows it on
+ * waking. This limits how long an overtaken node goes on acknowledging; what it writes is harmless, because the
+ * manifest's compare-and-set fails. Without coordination this node holds everything.
  */
 import type { World } from "../../base/world.ts";
 
@@ -42,7 +42,9 @@ export class LeaseState {
     this.#leaseEpochs.delete(uuid);
   }
 
-  /** The lease epoch under which this node holds the database; undefined when it does not, 0 when nobody else could. */
+  /**
+   * The lease epoch under which this node holds the database; undefined when it does not, 0 when no other node could.
+   */
   getLeaseEpoch(uuid: string): number | undefined {
     return this.#alone ? 0 : this.#leaseEpochs.get(uuid);
   }

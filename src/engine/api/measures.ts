@@ -1,8 +1,8 @@
 /**
  * What an engine thread measures of itself, for operators.
  *
- * Always true: numbers only, of all databases of the thread together; nothing here names one. Looking costs a few reads
- * for each open database, and between looks nothing but the counts that are kept anyway.
+ * Always true: numbers only, of all databases of the thread together; nothing here names one. A look costs a few reads
+ * for each open database; between looks there is only the cost of the counts.
  */
 import { LoopDelay } from "../../base/loop-delay.ts";
 import { shortBoundsMs, Histogram, type HistogramCounts } from "../../base/collections/histogram.ts";

@@ -2,7 +2,7 @@
  * What is wrong when object storage lacks what it must have, or was put back to an older state than this node has seen.
  *
  * Always true of both: waiting does not help, and nothing is deleted, forgotten or taken for empty because of it. The
- * words name the object and say what an operator can do; they never hold content.
+ * message names the object and says what an operator can do; it never holds content.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { catalogKey, manifestKey } from "../../format/keys/object-keys.ts";
@@ -22,7 +22,7 @@ export function lostManifest(uuid: string, branchId: string): LostObject {
   );
 }
 
-/** What stands in the place of a branch's manifest is not one that was written. */
+/** The object at the key of a branch's manifest is not one that was written. */
 export function brokenManifest(uuid: string, branchId: string, { kind, message }: StoreError): StoreError {
   return new StoreError(
     kind,

@@ -53,14 +53,19 @@ export interface Target {
   readonly branch: string;
   /** What the database's policy says now; undefined when it has none, or the caller does not know. */
   readonly retention?: Retention | undefined;
-  /** The database's name, by which its policy is found when nobody calls; undefined when the caller does not know. */
+  /**
+   * The database's name, by which its policy is found when there is no caller; undefined when the caller does not know.
+   */
   readonly database?: string | undefined;
 }
 
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
   | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
-  /** User SQL that may write: alone in a transaction, named by its ticket to whoever runs and stops it. */
+  /**
+   * User SQL that may write: alone in a transaction. Its ticket names it to the process that runs it and to what stops
+   * it.
+   */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
   /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
   | { readonly kind: "pin" }
@@ -73,8 +78,8 @@ export type Work =
   /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
   | { readonly kind: "branch"; readonly act: BranchAct }
   /**
-   * Removes what this node has of the database on its disk, and says so to the other nodes; answered with false while
-   * this node writes it.
+   * Removes what this node has of the database on its disk, and tells the other nodes; answered with false while this
+   * node writes it.
    */
   | { readonly kind: "purge-copies" }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
@@ -124,8 +129,8 @@ export interface Expunged {
   /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
   /**
-   * For the blocked coupons, by their ids, that something else than live content keeps from their end: what it is, in
-   * words for their reader.
+   * For the blocked coupons, by their ids, that something other than live content blocks: what it is, in words for
+   * their reader.
    */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** Ids of the due coupons that nothing blocks and whose data is provably gone. */
@@ -141,7 +146,7 @@ export interface Expunged {
   readonly evidence: ErasureEvidence | undefined;
   /**
    * For coupons that are due and not blocked, by their ids, where nodes have or had copies of the database. A coupon
-   * that is missing here waits for none, whatever was found before. The next run has to be told of what is awaited.
+   * that is missing here waits for none, whatever was found before. The next run has to be told what is awaited.
    */
   readonly copies?: Readonly<Record<string, CopiesFound>> | undefined;
 }
@@ -204,7 +209,7 @@ export interface EngineCall {
   readonly id: number;
   readonly target: Target;
   readonly work: Work;
-  /** Milliseconds from receipt after which nobody waits for the answer any more. */
+  /** Milliseconds from receipt after which no caller waits for the answer. */
   readonly budgetMs: number;
   /** The caller has seen this transaction id; an answer from an older state is refused. */
   readonly minTxid: number;
@@ -221,7 +226,7 @@ export interface EngineAnswer {
   readonly durableTxid?: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
-  /** The read takes longer than its time slice, and somebody else waits: it is to be run by a process. */
+  /** The read takes longer than its time slice while another caller waits: a process is to run it. */
   readonly isLong?: true;
   /** The call was not for this engine and has had no effect. */
   readonly turnedAway?: TurnedAwayReason;
@@ -248,14 +253,12 @@ export type ToEngine =
 export type FromEngine =
   | { readonly kind: "answers"; readonly answers: readonly EngineAnswer[] }
   /**
-   * A batch of user SQL that writes, or a write that takes long, is to be run by a process, while the database's other
-   * writes wait; answered with `sql-ran`.
+   * A process is to run a batch of user SQL that writes, or a write that takes long, while the database's other writes
+   * wait; answered with `sql-ran`.
    */
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
-  /**
-   * Another node's claim stands in a branch's manifest: whoever believes that this node holds the database is wrong.
-   */
+  /** Another node's claim is in a branch's manifest: the belief that this node holds the database is wrong. */
   | { readonly kind: "fenced"; readonly uuid: string; readonly leaseEpoch: number }
   /** A manifest of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
@@ -292,7 +295,7 @@ export interface EngineOptions {
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
-  /** The log is folded in when it has this many bytes. */
+  /** The log is checkpointed when it has this many bytes. */
   readonly logCheckpointBytes: number;
   /**
    * Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen.

@@ -1,4 +1,4 @@
-/** Whose a database is, where time is shared out: a namespace, or a database that stands alone. */
+/** The tenant of a database, where time is shared out: its namespace, or itself where it has none. */
 import { profileSeparator } from "../../format/core/names.ts";
 import type { Target } from "./protocol.ts";
 

@@ -37,12 +37,12 @@ export class WaitingCalls {
     this.#checkDeadlines();
   }
 
-  /** What the call asks for; undefined when nobody waits for it any more. */
+  /** What the call asks for; undefined when its caller has stopped waiting. */
   findWork(id: number): Work | undefined {
     return this.#calls.get(id)?.work;
   }
 
-  /** An answer has come; whoever's time was over before has been refused already. */
+  /** An answer has come. A call whose time was over before has been refused already. */
   answer(answer: EngineAnswer): void {
     const call = this.#calls.get(answer.id);
     this.#calls.delete(answer.id);
@@ -96,7 +96,7 @@ export function unwrapAnswer(answer: EngineAnswer): unknown {
   return answer.value;
 }
 
-/** The caller's time is over. `txid`: what his read has seen. */
+/** The caller's time is over. `txid`: what its read has seen. */
 export function outOfTime(txid?: number): ServiceError {
   const message = "the request's time was over before it was answered; a write may still happen";
   return new ServiceError("request_timeout", message, txid === undefined ? {} : { txid });

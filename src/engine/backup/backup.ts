@@ -1,6 +1,6 @@
 /**
- * A backup: a copy of a fleet's objects in a store of its own that says of itself when it was made, of what, and
- * whether it is whole.
+ * A backup: a copy of a fleet's objects in a store of its own that says when it was made, of what, and whether it is
+ * whole.
  *
  * Always true: the other store says `copying` before its first object changes, and `complete` only after everything was
  * copied and proven; a store that holds something and no manifest is never written to. Nothing in the first store
@@ -38,7 +38,7 @@ export interface BackupOrder {
   readonly skipDamaged: boolean;
 }
 
-/** How it ended: complete, or with what stands in the way. */
+/** How it ended: complete, or with the reason why not. */
 export interface BackupOutcome {
   readonly isComplete: boolean;
   readonly counts: StoreCopyCounts;
@@ -92,7 +92,7 @@ async function refuseSource(from: ObjectStore): Promise<void> {
     );
 }
 
-/** A manifest and where it stands. */
+/** A manifest and its place. */
 export interface StandingManifest {
   readonly value: BackupManifest;
   readonly version: string;
@@ -103,7 +103,7 @@ export async function readManifest(store: ObjectStore): Promise<StandingManifest
   return stored && { value: decodeBackupManifest(stored.bytes), version: stored.version };
 }
 
-/** Replaces the manifest, or removes nobody else's. Throws StoreError when somebody else has replaced it. */
+/** Replaces the manifest, or removes it if it is our own. Throws StoreError when another writer has replaced it. */
 export async function replaceManifest(
   store: ObjectStore,
   standing: StandingManifest | undefined,

@@ -2,9 +2,9 @@
  * One database from one store into another, consistent at one manifest of each branch, while nodes write to the first.
  *
  * The manifests decide: catalog and manifests are read, everything that they refer to is copied and read back, and only
- * then the manifests and the catalog are put in the other store. An object that has been packed and collected meanwhile
- * is not waited for: the newer manifest that no longer needs it is read, and what is there already stays. Nothing in
- * the first store changes. Always true: at every moment what manifests in the other store refer to is there.
+ * then the manifests and the catalog are put in the other store. If an object has been packed and collected meanwhile,
+ * the newer manifest that no longer needs it is read, and what is there already stays. Nothing in the first store
+ * changes. Always true: whatever manifests in the other store refer to is there at every moment.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,9 +1,9 @@
 /**
  * A fleet out of a backup into an empty store.
  *
- * Always true: the store says `restoring`, which no node serves from, before its first object and until everything is
- * there and proven. Each manifest goes on from the backup's under a node's name that nobody has, and skips so many
- * transaction ids that none which was given after the backup is ever given again: whoever holds one is told that it is
+ * Always true: the store says `restoring`, which no node serves from, from before its first object until everything is
+ * there and proven. Each manifest goes on from the backup's under a node name that no node has, and skips so many
+ * transaction ids that none given after the backup is ever given again: a client that holds one is told that it is
  * lost. Nothing in the backup changes.
  */
 import { StoreError } from "../../base/faults/errors.ts";

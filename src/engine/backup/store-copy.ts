@@ -3,8 +3,8 @@
  *
  * The order is what makes it consistent. Erasures come before databases, so that none is called completed whose data a
  * manifest may still hold. Each name's claim comes after its database, so that no name leads to nothing. What the first
- * store does not have goes from the other. Always true: nothing in the first store changes; a second run goes on where
- * the first one ended. Must not know: what a backup says of itself, command lines.
+ * store does not have is removed from the other. Always true: nothing in the first store changes; a second run goes on
+ * where the first one ended. Must not know: what a backup says of itself, command lines.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -161,7 +161,7 @@ export class StoreCopy {
 
   async #name({ key, from }: Pairing): Promise<void> {
     const name = parseNameClaimKey(key);
-    // A claim is never removed: one that only the other store has is of another fleet, or the source was put back.
+    // A claim is never removed: one that only the other store has belongs to another fleet, or the source was put back.
     if (from === undefined) return this.#parts.to.delete(key);
     if (name === undefined) return void this.counts.foreign++;
     await this.#named(name);
@@ -230,7 +230,7 @@ export class StoreCopy {
   }
 
   /**
-   * A marker for each coupon in the other store that is not completed, and for no other: without it nobody carries the
+   * A marker for each coupon in the other store that is not completed, and for no other: without it no node carries the
    * erasure on.
    */
   async #copyErasureMarkers(): Promise<void> {
@@ -288,8 +288,7 @@ function isCompleted(bytes: Uint8Array): boolean {
 }
 
 /**
- * Runs the act for everything that comes, so many at once. The first failure is thrown once all that was begun has
- * ended.
+ * Runs the act for all items, a bounded number at once. The first failure is thrown once all that was begun has ended.
  */
 async function atOnce<Item>(
   items: AsyncIterable<Item>,

@@ -74,7 +74,7 @@ export class Branches {
   }
 
   /**
-   * Forks the branch of `parent` as its manifest stands in the store, or as it was at a checkpoint or txid. The caller
+   * Forks the branch of `parent` as its manifest in the store has it, or as it was at a checkpoint or txid. The caller
    * has shipped what the fork is to see.
    */
   async fork(
@@ -98,11 +98,11 @@ export class Branches {
     const { uuid, branchId } = parent.now;
     this.#requireCertain(uuid);
     for (let race = 0; race < forkRacesMax; race++) {
-      // The catalog first, then the manifest: what this manifest refers to was not condemned then, and if anything has
-      // been condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
+      // The catalog first, then the manifest: what this manifest refers to was not condemned then. If anything has been
+      // condemned since, and perhaps deleted, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
-      // Whoever forks has claimed the parent, which made the catalog.
+      // The caller that forks has claimed the parent, which made the catalog.
       if (!isWritten(catalog)) throw lostCatalog(uuid);
       const manifest = (await this.#readManifest(uuid, branchId)).now;
       const history = await readHistory(this.#parts.source(uuid).store, manifest);
@@ -169,7 +169,7 @@ export class Branches {
     return announced;
   }
 
-  /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
+  /** Every branch that exists now, `main` first. `openTxid` gives the txid of an open branch. */
   async list(uuid: string, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
     const { catalogs, isCertain } = this.#parts;
     await catalogs.requireNoRemains(uuid);
@@ -203,7 +203,7 @@ export class Branches {
     return { store: source(uuid).store, world, nodeId, uuid, branchId };
   }
 
-  /** Takes the branch out of the catalog, then fences whoever may still write it. Throws branch_not_found. */
+  /** Takes the branch out of the catalog, then fences any writer it may still have. Throws branch_not_found. */
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
     this.#requireCertain(uuid);
@@ -231,14 +231,14 @@ export class Branches {
     try {
       await fenceWriter(this.#manifestOptions(uuid, branch.id));
     } catch (error) {
-      // The branch is gone all the same, and with its manifest, which the collector takes, every writer's last chance.
+      // The branch is gone regardless, and with its manifest, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
     }
   }
 
   /**
-   * Asked before each change: another node may have taken the database since the last one. A change that is on its way
-   * then comes too late (engine/pool/ownership-transfer).
+   * Asked before each change: another node may have taken the database since the last one. A change under way then
+   * comes too late (engine/pool/ownership-transfer).
    */
   #requireCertain(uuid: string): void {
     if (this.#parts.isCertain(uuid)) return;
@@ -250,8 +250,8 @@ export class Branches {
   }
 
   /**
-   * Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its
-   * manifest, which is purged.
+   * Fences the writers of all branches of the deleted database. One that cannot be reached ends with its manifest,
+   * which is purged.
    */
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
@@ -305,9 +305,7 @@ export class Branches {
   }
 }
 
-/**
- * A name is free again once the branch that has it is gone, or its time is surely over: whoever takes the name ends it.
- */
+/** A name is free again once its branch is gone, or its time is surely over: then taking the name ends that branch. */
 function refuseTaken(catalog: Catalog | undefined, name: string, sureMs: number): void {
   if (name === mainBranch) throw new ServiceError("already_exists", "the branch main always exists");
   const taken = catalog?.branches.find((branch) => branch.name === name);

@@ -1,5 +1,5 @@
 /**
- * Ends whoever writes a branch, without its data: what a claim needs when opening the file takes longer than a busy
+ * Fences the writer of a branch, without its data: what a claim needs when opening the file takes longer than a busy
  * writer's next manifest.
  */
 import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";
@@ -8,7 +8,7 @@ import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/m
 const overtakingRacesMax = 64;
 
 /**
- * Claims the branch as its manifest stands, again and again until the claim lands: from then on no change of an older
+ * Claims the branch at its present manifest, again and again until the claim lands: from then on no change of an older
  * writer does. Between looking and claiming there is one way to the store, as between two manifests of that writer, so
  * that each race has its chance. What the writer may have acknowledged beyond its manifest is noted as lost. A branch
  * without a manifest is left alone, and nothing more is tried once `isWanted` denies it. Throws Fenced when every race

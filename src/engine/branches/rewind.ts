@@ -7,7 +7,7 @@
  * after it leaves a local file of a timeline that is no longer the manifest's, which is restored when the branch is
  * opened.
  *
- * The caller keeps everybody else from the branch meanwhile, and has shipped all of it.
+ * The caller holds the branch exclusively meanwhile, and has shipped all of it.
  */
 import { renameSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -117,7 +117,7 @@ async function publish(
 ): Promise<void> {
   const { manifest } = uploads;
   await changeHistory(parts.source(manifest.now.uuid).store, uploads, (now, history) => {
-    // Nobody else moves the manifest meanwhile but an earlier try of this very change, which may have landed.
+    // Only an earlier try of this very change can have moved the manifest meanwhile; it may have landed.
     if (now.txid >= group.txid) return undefined;
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by
     // now.
@@ -164,7 +164,7 @@ function renumbered(path: string, state: DatabaseState): PageGroup {
     return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
   } finally {
     log.close();
-    // The last connection folds the log in.
+    // Closing the last connection checkpoints the log.
     connection.close();
   }
 }

@@ -1,9 +1,9 @@
 /**
  * New objects out of what a branch already has: packs of its deltas, and images of a state.
  *
- * Always true: inputs are proven before anything is put, so that rot is never written again as something sound; what is
- * put stands under an id of its own and is referred to by nobody until a manifest says so. A crash or a failure leaves
- * garbage at most. Must not know: manifests, when a pack or an image is due.
+ * Always true: inputs are proven before anything is put, so that rot is never written again as sound; what is put has
+ * an id of its own, and nothing refers to it until a manifest does. A crash or a failure leaves garbage at most. Must
+ * not know: manifests, when a pack or an image is due.
  */
 import { statSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -30,9 +30,9 @@ export const imageObjectPages = 16_384;
 const checkedImageBytesMax = 8 * 1024 * 1024;
 
 /**
- * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
- * engine/compaction/timeline-length: packDue. Holds all of them twice, and the pages of the segment that was cut
- * within.
+ * Puts one object that is the given deltas one after the other, without what was cut off them.
+ * engine/compaction/timeline-length: packDue chooses them. Holds all of them twice, and the pages of the segment that
+ * was cut within.
  */
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
   assert(refs.length > 0 && refs.every(({ kind }) => kind === "delta"), "deltas are packed");
@@ -93,7 +93,7 @@ export async function uploadImages(
   return { refs, pages };
 }
 
-/** Pages in each object of a base image of so many. */
+/** Pages in each object of a base image of `pages` pages. */
 export function imageStep(pages: number): number {
   return Math.max(imageObjectPages, Math.ceil(pages / imageRefsMax));
 }

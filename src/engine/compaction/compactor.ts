@@ -1,10 +1,13 @@
 /**
- * Keeps the timelines of open branches short: packs small objects, makes new base images, lets go of old history.
+ * Keeps the timelines of open branches short: packs small objects, makes new base images, removes old history.
  *
- * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
- * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
- * the manifest that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by
- * itself, ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
+ * Always true:
+ * - one job of each kind runs at a time per branch and few per thread, each kind on permits of its own, so that a base
+ *   image that fails or hangs stops no pack
+ * - a job works from verified objects, and publishes by one change of the manifest that still fits, or leaves only
+ *   objects that nothing refers to
+ * - a failed job is tried again by itself, ever more rarely, also where there are no writes; it is logged once when
+ *   failing begins and once when it ends
  */
 import { BackOff } from "../../base/back-off.ts";
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -62,7 +65,7 @@ const words = {
 interface Care {
   readonly running: Map<Job, Promise<void>>;
   readonly backOff: { readonly pack: BackOff; readonly rebase: BackOff };
-  /** The state of which a base image is being made. */
+  /** The state that a base image is being made of. */
   baseTxid: number | undefined;
   /** How many keep every job from the branch. */
   keptBy: number;
@@ -78,8 +81,8 @@ export class Compactor {
   /** Branches that are to be looked at again though nothing is published: something failed, or the timeline is long. */
   #owed = new Set<ManifestWriter>();
   /**
-   * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
-   * short without them.
+   * Objects that were found rotten or missing, and until when they are not used: their neighbours are packed without
+   * them.
    */
   readonly #rotten = new LruMap<string, number>(rottenRememberedMax);
   #closing = false;
@@ -127,7 +130,7 @@ export class Compactor {
     for (const manifest of open()) if (owed.has(manifest)) this.consider(manifest);
   }
 
-  /** Lets go of the timelines that neither the window nor a checkpoint needs. */
+  /** Removes the timelines that neither the window nor a checkpoint needs. */
   trim(manifest: ManifestWriter): void {
     if (this.#closing || manifest.fenced || manifest.now.history === undefined) return;
     const care = this.#getCare(manifest);
@@ -262,7 +265,7 @@ export class Compactor {
   }
 
   /**
-   * How to restore the state of which a base image is due; undefined when none is, or an object that it takes is
+   * How to restore the state for a base image that is due; undefined when none is, or an object that it takes is
    * rotten.
    */
   #rebasePlan(manifest: ManifestWriter): Plan | undefined {
@@ -354,8 +357,8 @@ export interface PackingParts {
 }
 
 /**
- * Puts the references of the manifest's timeline together, and names the pack in their place unless they do not stand
- * there any more.
+ * Puts the references of the manifest's timeline together, and names the pack in their place unless they are no longer
+ * there.
  */
 export async function packTimeline(
   { source, world, bytesPut }: PackingParts,

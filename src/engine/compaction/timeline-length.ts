@@ -2,10 +2,9 @@
  * How long a branch's timeline may become: which of its objects are concatenated next, when a new base image is due,
  * when it takes no more.
  *
- * Functions of plain data: no store, no files, no clock. What can always be packed: any run of deltas that is not known
- * to be rotten, whoever wrote them and whatever was cut off them, as far as it fits a pack. So a timeline that cannot
- * be shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it
- * further.
+ * Functions of plain data: no store, no files, no clock. Any run of deltas that is not known to be rotten and fits a
+ * pack can be packed, whichever node wrote them and whatever was cut off them. So a timeline that cannot be shortened
+ * holds half a full pack in every object, or what is rotten, and only a new base image shortens it further.
  */
 import { limits } from "../../base/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
@@ -13,19 +12,18 @@ import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 
-/** So many, with those that the log will become, and writes are refused. */
+/** With this many, those that the log will become included, writes are refused. */
 export const timelineRefsHard = 960;
-/** So many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
+/** This many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
 export const packRefsMin = 16;
 /**
- * So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come
- * together.
+ * This many of any size are concatenated too: sizes may alternate so that no sixteen of one size ever come together.
  */
 const packRefsMax = 64;
 export const packBytesMax = 64 * 1024 * 1024;
 /** Deltas below this never ask for a new base image, however small the database. */
 const rebaseBytesMin = 4 * 1024 * 1024;
-/** Deltas that hold so many times what the database does ask for a new base image however little room they take. */
+/** Deltas that hold this many times what the database does ask for a new base image, however little room they take. */
 const rebaseTimesMax = 4;
 
 /** References of the manifest, from `from` up to and without `to`. */
@@ -36,9 +34,9 @@ export interface PackRange {
 
 /** When a timeline counts as long. */
 export interface TimelineBounds {
-  /** So many deltas, and a timeline is packed across whatever stands in the way. */
+  /** With this many deltas, a timeline is packed across any obstacle. */
   readonly timelineDeltasSoft: number;
-  /** So many references, and any two are packed. */
+  /** With this many references, any two are packed. */
   readonly timelineRefsPressing: number;
 }
 
@@ -55,7 +53,7 @@ export interface PackOptions {
 
 /**
  * Which of the manifest's references to concatenate next: the newest ones, when enough of one size have come together,
- * else of a long timeline whatever there is most of.
+ * else, of a long timeline, the most frequent kind.
  */
 export function packDue(manifest: Manifest, options: PackOptions = {}): PackRange | undefined {
   return dueBySize(manifest, options) ?? dueByLength(manifest, options);
@@ -69,12 +67,9 @@ export function isLong(
   return refs.length >= timelineRefsPressing || countDeltas(refs) >= timelineDeltasSoft;
 }
 
-/**
- * Whether writes must wait until the timeline is shorter: what it and the bytes of the log that is not shipped will
- * come to leaves no room.
- */
+/** Whether writes must wait until the timeline is shorter: it and the unshipped bytes of the log will leave no room. */
 export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
-  // A log may be long because the store does not answer: that alone is no matter of the timeline.
+  // A log may be long because the store does not answer: that alone does not concern the timeline.
   return (
     refs.length >= limits.timelineRefsPressing &&
     refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= timelineRefsHard
@@ -92,8 +87,8 @@ function computeTier(ref: SegmentRef): number {
 }
 
 /**
- * Only deltas of this branch that nothing was cut from: a cut one must be written anew without what was cut off, and
- * what another branch wrote is there already.
+ * Only deltas of this branch that nothing was cut from: a cut one must be written anew without that, and what another
+ * branch wrote is there already.
  */
 function dueBySize(
   { refs, branchId }: Manifest,
@@ -150,7 +145,7 @@ function dueByLength(
   return best;
 }
 
-/** The references with the pack in the place of its inputs; undefined when they no longer stand there as they were. */
+/** The references with the pack in the place of its inputs; undefined when these are no longer there as they were. */
 export function packed(
   refs: readonly SegmentRef[],
   inputs: readonly SegmentRef[],
@@ -166,7 +161,7 @@ export function packed(
 }
 
 /**
- * The state of which a new base image is due, if one is: when the deltas hold as much as the database and have taken as
+ * The state that is due for a new base image, if any: when the deltas hold as much as the database and have taken as
  * much room as its images do, so that images cost no more than the deltas did; when they hold several times as much, so
  * that a restore looks through no more; or when the timeline has many objects that cannot be packed. Deltas take less
  * room than images of as many pages: one segment has the same pages again and again.

@@ -38,7 +38,9 @@ export class CommitRound {
     this.#long = new LongWrites(options.world);
   }
 
-  /** Whether a transaction is under way in a process of its own. Then nothing else is written, folded in or closed. */
+  /**
+   * Whether a transaction is under way in a process of its own. Then nothing else is written, checkpointed or closed.
+   */
   get runsElsewhere(): boolean {
     return this.#runsElsewhere;
   }
@@ -82,7 +84,7 @@ export class CommitRound {
     done(begun, transaction);
   }
 
-  /** Commits them one by one, and lets whoever's turn it is go before each. */
+  /** Commits them one by one, and yields the turn before each. */
   async #each(items: readonly WriteItem[]): Promise<void> {
     const { turn = (act) => act() } = this.#options;
     for (const item of items) {

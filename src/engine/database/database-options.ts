@@ -1,4 +1,4 @@
-/** What an open database is made of, what it is given to write, and whom it tells. */
+/** What an open database is made of, what it is given to write, and what it tells. */
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import type { World } from "../../base/world.ts";
 import type { WriteKind } from "../../model/commands.ts";
@@ -27,13 +27,13 @@ export interface WriteItem {
   readonly completion: Completion;
 }
 
-/** What a database tells whoever holds it. */
+/** What a database tells its holder. */
 export interface DatabaseEvents {
   committed(writes: number): void;
   synced(): void;
-  /** Storage failed; the handle must be given up and rebuilt. */
+  /** Storage failed; the handle must be failed and rebuilt. */
   poisoned(error: unknown): void;
-  /** The handle may have come to rest: it is idle, or covered, or was given up. */
+  /** The handle may be at rest: it is idle, or covered, or failed. */
   rested(): void;
   /** Something an operator should know; never content. */
   notice(message: string): void;
@@ -55,7 +55,7 @@ export interface DatabaseOptions {
   readonly logCheckpointBytes: number;
   /** For fsyncs of much data, of all databases of the thread. */
   readonly largeSyncs: Semaphore;
-  /** What policy says now of how long memories are kept, as far as this node knows. */
+  /** How long policy now says that memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;
   /** What runs user SQL that writes, and writes that take long; without one, the connection itself does. */
   readonly sql?: SqlWriter | undefined;

@@ -1,12 +1,17 @@
 /**
  * One open database branch: its connection, its fsync, its reads, its end.
  *
- * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
- * state it speaks of is on disk (engine/database/handle-state), a durable one only when object storage covers it, a
- * writer's (engine/database/reply-gate) only when no other node can have a newer state; nothing is committed while the
- * lease is not held, before the claim of the branch has landed, nor beyond the transaction ids it has reserved; a
- * failed fsync ends this handle. How writes wait and are settled is for engine/database/write-queue. Must not know:
- * threads, wires, other branches.
+ * Owns the only writable connection to the file. How writes wait and are answered is for engine/database/write-queue.
+ *
+ * Always true:
+ * - an answer, of a write or a read, leaves only when the state it speaks of is on disk (engine/database/handle-state),
+ *   a durable one only when object storage covers it, a writer's (engine/database/reply-gate) only when no other node
+ *   can have a newer state
+ * - nothing is committed while the lease is not held, before the claim of the branch has landed, nor beyond the
+ *   reserved transaction ids
+ * - a failed fsync fails this handle
+ *
+ * Must not know: threads, wires, other branches.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
@@ -153,7 +158,7 @@ export class Database {
     return this.#writer.claimed;
   }
 
-  /** Whether the handle was given up. */
+  /** Whether the handle has failed. */
   get poisoned(): boolean {
     return this.#state.poisoned;
   }
@@ -182,7 +187,7 @@ export class Database {
     return this.#state.opened.connection.path;
   }
 
-  /** Whether the handle can be closed without anybody waiting for it. */
+  /** Whether the handle can be closed without making any caller wait. */
   get idle(): boolean {
     return (
       this.#writes.idle &&
@@ -201,7 +206,7 @@ export class Database {
   }
 
   /**
-   * Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that
+   * Reads the newest committed state. The answer waits for that state's fsync, a `primary` one for the certainty that
    * no other node has a newer state.
    */
   read(command: ReadKind, input: unknown, completion: Completion, isPrimary = false): void {
@@ -244,8 +249,8 @@ export class Database {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
     const done = (): void => completion.done({ value: undefined, txid });
-    // A branch that nobody has written has no manifest: its claim is what makes it exist in object storage.
-    // What another node may hold that has taken the database, only its writer can say.
+    // A branch that was never written has no manifest: its claim makes it exist in object storage. If another node has
+    // taken the database, only that writer can say what it holds.
     if (this.#state.opened.manifest.exists)
       return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, completion), completion);
     this.#claim().then(done, (error: unknown) => completion.failed(error, this.safeTxid));
@@ -259,8 +264,8 @@ export class Database {
   }
 
   /**
-   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with
-   * `unavailable` when the time is over.
+   * Purges this node's copy of what was deleted so far, once object storage covers it. Refused with `unavailable` when
+   * the time is over.
    */
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();
@@ -296,7 +301,7 @@ export class Database {
     return this.#pins > 0 || this.#writes.runsElsewhere || this.#sync.running;
   }
 
-  /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
+  /** Checkpoints the WAL and closes; what object storage does not cover yet stays in the log. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
     this.#transactions.close();
@@ -307,7 +312,7 @@ export class Database {
   }
 
   /**
-   * Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody
+   * Closes the handle after a storage failure: every caller is refused, the log stays for its proof. Call when nothing
    * reads or syncs.
    */
   closeFailed(): void {
@@ -338,7 +343,7 @@ export class Database {
     this.#writes.wake();
   }
 
-  /** Rejects unless object storage shows that nobody has claimed the branch. */
+  /** Rejects unless object storage shows that no writer has claimed the branch since. */
   async prove(): Promise<void> {
     try {
       await this.#state.opened.manifest.prove();
@@ -348,7 +353,7 @@ export class Database {
     }
   }
 
-  /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
+  /** The shipper has published, or there is reason to look: checkpoints the WAL once all of it is shipped. */
   shippingMoved(): void {
     this.mayRest();
     if (this.#state.poisoned) return;
@@ -386,7 +391,7 @@ export class Database {
     queueMicrotask(() => this.#writes.wake());
   }
 
-  /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
+  /** Storage failed, or another writer has the branch: this handle gives no more answers. */
   failHandle(error: unknown): void {
     this.#state.failHandle(error);
   }

@@ -1,9 +1,12 @@
 /**
  * How far one open database has come, and whether its handle still serves.
  *
- * Always true: what is committed rises by one per group that changed something; nothing counts as safe before it is on
- * disk; a handle that was given up stays so, and whoever waits for the disk is refused then. Must not know: queues, who
- * is answered.
+ * Always true:
+ * - the committed txid rises by one per group that changed something
+ * - nothing counts as safe before it is on disk
+ * - a failed handle stays failed, and every waiter for the disk is refused then
+ *
+ * Must not know: queues, who is answered.
  */
 import type { ServiceError } from "../../base/faults/errors.ts";
 import { Watermark } from "../../base/collections/watermark.ts";
@@ -22,10 +25,7 @@ export class HandleState {
   #committedTxid: number;
   #poison: { readonly error: unknown } | undefined;
 
-  /**
-   * `recovered`: the log survived a crash and was read back, but nobody knows whether it is on disk. The first answer
-   * syncs it.
-   */
+  /** `recovered`: the log survived a crash and was read back, but may not be on disk. The first answer syncs it. */
   constructor(opened: Opened, writer: WritePermission, recovered: boolean, poisoned: (error: unknown) => void) {
     const { txid } = opened.state;
     this.opened = opened;
@@ -55,12 +55,12 @@ export class HandleState {
     return this.writer.covers(this.#committedTxid);
   }
 
-  /** Whether the handle was given up. */
+  /** Whether the handle has failed. */
   get poisoned(): boolean {
     return this.#poison !== undefined;
   }
 
-  /** What those are told whose call was under way when the handle was given up. */
+  /** The error of the calls that were under way when the handle failed. */
   get loss(): ServiceError {
     return lossBy(this.#poison?.error);
   }
@@ -75,7 +75,7 @@ export class HandleState {
     this.#committedTxid = this.writer.committed();
   }
 
-  /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
+  /** Storage failed, or another writer has the branch: this handle gives no more answers. */
   failHandle(error: unknown): void {
     if (this.#poison) return;
     this.#poison = { error };

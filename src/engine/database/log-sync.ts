@@ -17,7 +17,7 @@ export interface LogSyncOptions {
   readonly committedTxid: () => number;
   /** Everything up to here is on disk. May come before `start` returns. */
   readonly synced: (txid: number) => void;
-  /** Nobody knows what is on disk. Comes after `start` has returned. */
+  /** It is unknown what is on disk. Called after `start` has returned. */
   readonly failed: (error: unknown) => void;
   /** One has ended, and what it came to was told. */
   readonly ended: () => void;

@@ -1,5 +1,5 @@
 /**
- * Which writes of a database took longer than a time slice of late: such ones go to a process at once, as the slice
+ * Which writes of a database recently took longer than a time slice: such ones go to a process at once, as the slice
  * that they would use up first is lost, and the thread with it for 10 to 30 ms. For as long as they take long there as
  * well, none is tried on the thread again.
  *
@@ -42,7 +42,7 @@ export class LongWrites {
     if (ms >= longWriteMs) this.note(item);
   }
 
-  /** Whether a write of the same kind that was at most twice as large was stopped of late. */
+  /** Whether a write of the same kind that was at most twice as large was stopped recently. */
   expects({ work, bytes }: WriteItem): boolean {
     return (
       work.kind === "write" && work.ticket !== undefined && 2 * bytes >= (this.#recent(work.command)?.bytes ?? Infinity)

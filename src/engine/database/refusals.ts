@@ -1,4 +1,4 @@
-/** What those are told whose call an open branch cannot carry through. */
+/** The refusals of calls that an open branch cannot carry through. */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { Fenced } from "../history/manifest-writer.ts";
 import { TurnedAway } from "../api/engine-port.ts";
@@ -25,14 +25,12 @@ export function noRoom(isDatabaseFull: boolean): ServiceError {
   return new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
 }
 
-/** The handle was given up for this reason while the call was under way. */
+/** The handle failed for this reason while the call was under way. */
 export function lossBy(reason: unknown): ServiceError {
   return reason instanceof Fenced ? reason : storageFailed();
 }
 
-/**
- * The handle was given up for this reason before the write began. Where nodes share databases, another one may take it.
- */
+/** The handle failed for this reason before the write began. Where nodes share databases, another one may take it. */
 export function refusalBy(reason: unknown, isShared: boolean): Error {
   return isShared && reason instanceof Fenced ? new TurnedAway("unheld") : lossBy(reason);
 }

@@ -2,10 +2,12 @@
  * Answers of one open branch that wait for the disk, for object storage, or for the certainty that no other node
  * writes.
  *
- * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only
- * when object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a
- * manifest that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is
- * given up is refused.
+ * Always true:
+ * - an answer leaves only when a crash cannot lose the state it speaks of, a durable one only when object storage
+ *   covers it
+ * - a writer's answer needs a lease that is certain at that moment, or a manifest that has landed, which proves that no
+ *   other writer has claimed the branch
+ * - what is unanswered when the handle fails is refused
  */
 import { limits } from "../../base/limits.ts";
 import type { Watermark } from "../../base/collections/watermark.ts";
@@ -21,8 +23,8 @@ export class ReplyGate {
   #unshipped = 0;
 
   /**
-   * `prove` rejects unless object storage shows that nobody has claimed the branch. `left` is told when one waits no
-   * more.
+   * `prove` rejects unless object storage shows that no other writer has claimed the branch. `left` is called when one
+   * waits no more.
    */
   constructor(synced: Watermark, writer: WritePermission, prove: () => Promise<void>, left: () => void) {
     this.#synced = synced;
@@ -36,7 +38,7 @@ export class ReplyGate {
     return this.#unsynced + this.#unshipped;
   }
 
-  /** How many wait for object storage: in an outage these may be many, and must be nobody else's trouble. */
+  /** How many wait for object storage: in an outage these may be many, and must not delay other answers. */
   get unshipped(): number {
     return this.#unshipped;
   }

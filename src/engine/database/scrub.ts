@@ -1,18 +1,18 @@
 /**
- * Takes whatever was deleted out of one open database's files: the log, the slack of pages, and pages that are cached.
+ * Purges one open database's files of deleted data: the log, the slack of pages, and pages that are cached.
  *
- * Always true when a run has ended well: nothing that had been deleted before it began is in the file or its log, on
- * disk, or can come back there. Writers are held up for a moment at most, and only while object storage catches up with
- * the log; a reader that needs the log is waited for. Must not know: what was deleted, the queue.
+ * Always true when a run has ended well: nothing that was deleted before it began is in the file or its log, on disk,
+ * or can come back there. Writers are held up for a moment at most, and only while object storage catches up with the
+ * log; a reader that needs the log is waited for. Must not know: what was deleted, the queue.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { WalCheckpointer } from "./wal-checkpointer.ts";
 
-/** An erasure that waits for a reader looks again after this, and then ever more rarely, up to the time above. */
+/** An erasure that waits for a reader looks again after this, and then more and more rarely, up to the time above. */
 const scrubRetryMsMin = 5;
-/** And gives up so long before its caller does, so that the caller hears why. */
+/** It stops this long before its caller does, so that the caller hears why. */
 const scrubAnswerMs = 100;
 
 /** The open database whose files these are. */
@@ -23,7 +23,7 @@ export interface Scrubbed {
   readonly ship: () => void;
   /** Lets writers go on, if they may. */
   readonly wake: () => void;
-  /** Why the file is of no use any more; undefined while it is. */
+  /** Why the file is of no use any more; undefined while it is usable. */
   readonly failure: () => ServiceError | undefined;
 }
 
@@ -31,7 +31,7 @@ export class Scrub {
   readonly #log: WalCheckpointer;
   readonly #world: World;
   readonly #database: Scrubbed;
-  /** Whether a run waits for its purge. One purge is everybody's who waits: all that they deleted is committed. */
+  /** Whether a run waits for its purge. One purge serves every waiter: all that they deleted is committed. */
   #wanted = false;
   #pauseMs: number = scrubRetryMsMin;
   #nextTryMs = -Infinity;

@@ -1,14 +1,19 @@
 /**
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
- * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a
- * command that took longer than its time slice while another tenant waited, after it was undone here. Whether it was
- * committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here. So does a
+ * command that took longer than its time slice while another tenant waited, after it was undone here. Once it is over,
+ * the state row says whether it was committed, never the process that ran it, which may have been killed.
  *
  * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
- * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
- * throws; no transaction writes more log than it may; what comes after a commit never throws. Must not know: fsync,
- * object storage, who is answered.
+ * was made under a wrong clock.
+ *
+ * Always true:
+ * - `run` either commits or throws, and has changed nothing when it throws
+ * - no transaction writes more log than it may
+ * - what comes after a commit never throws
+ *
+ * Must not know: fsync, object storage, who is answered.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
@@ -47,7 +52,7 @@ export type TransactionsOptions = Pick<
   readonly log: Pick<WalCheckpointer, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
 };
 
-/** Whether a transaction was committed cannot be told, so that nobody may go on from this handle. */
+/** Whether a transaction was committed is unknown, so that this handle must not go on. */
 export class UnknownOutcome extends Error {
   constructor(cause: unknown) {
     super("the outcome of a transaction is unknown", { cause });
@@ -99,7 +104,7 @@ export class Transactions {
   }
 
   /**
-   * A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what
+   * A read when nothing else can commit: of the newest commit that is noted. One that takes too long fails with what
    * isSliceOver knows.
    */
   readNow(command: ReadKind, input: unknown, vectors = this.#options.vectors): CommandOutcome<unknown> {
@@ -145,7 +150,7 @@ export class Transactions {
     }
   }
 
-  /** Lets go of the connection; call before it is closed. */
+  /** Releases the connection; call before it is closed. */
   close(): void {
     this.#options.vectors.evictAll();
     this.#inline?.close();
@@ -172,7 +177,7 @@ export class Transactions {
 
   /**
    * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile.
-   * Rejects when nothing of it has happened, and with UnknownOutcome when that cannot be told.
+   * Rejects when nothing of it has happened, and with UnknownOutcome when that is unknown.
    */
   async runElsewhere({ work, deadlineMs }: WriteItem): Promise<Transaction> {
     const {
@@ -196,7 +201,10 @@ export class Transactions {
     return this.#toOutcome(end, changed, seal.txid);
   }
 
-  /** Whether the transaction with that seal stands; if not, nothing of it is left. `isCut`: whoever ran it is gone. */
+  /**
+   * Whether the transaction with that seal is committed; if not, nothing of it is left. `isCut`: the process that ran
+   * it is gone.
+   */
   async #wasCommitted(seal: DatabaseState, isCut: boolean): Promise<boolean> {
     try {
       const { txid } = await this.#stateNow();
@@ -236,8 +244,8 @@ export class Transactions {
   }
 
   /**
-   * Where the database stands. A process that was killed may have left the log's index to be made anew, which another
-   * one may be about.
+   * How far the database is. A killed process may have left the log's index to be made anew, which another one may be
+   * doing.
    */
   async #stateNow(): Promise<DatabaseState> {
     for (let look = 1; ; look++) {

@@ -1,9 +1,9 @@
 /**
- * When the log of one open database is folded in, and when it is purged of what was deleted.
+ * When the WAL of one open database is checkpointed, and when it is purged of deleted data.
  *
  * Always true: neither happens while the log holds what object storage lacks, nor while a process writes the file;
- * writers are held up for a moment at most, until object storage has caught up. Must not know: how a log is folded in
- * (engine/database/wal-checkpointer), what is written.
+ * writers are held up for a moment at most, until object storage has caught up. Must not know: how a WAL checkpoint is
+ * made (engine/database/wal-checkpointer), what is written.
  */
 import type { World } from "../../base/world.ts";
 import type { HandleState } from "./handle-state.ts";
@@ -60,7 +60,8 @@ export class WalCheckpointPolicy {
   }
 
   /**
-   * Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most.
+   * Checkpoints the WAL when it is due; while it holds what is not shipped, writers wait for the shipper a moment at
+   * most.
    */
   checkpointWalIfDue(): void {
     if (this.#parts.runsElsewhere() || !this.#log.due) return;

@@ -1,14 +1,18 @@
 /**
- * When the log of one open database is folded into its file, and that the file keeps nothing but what is live: a policy
- * over sqlite/wal/wal and sqlite/pages/slack.
+ * When the WAL of one open database is checkpointed into its file, and how the file is kept free of deleted data: a
+ * policy over sqlite/wal/wal and sqlite/pages/slack.
  *
- * Always true: it is never folded while it holds groups that object storage lacks (the caller says so), because the log
- * is what they would be shipped from; a fold never waits for a reader. What a fold writes into the file has no slack
- * when the fold is done; a crash leaves the log's file, folded or not, and whoever opens the database then takes the
- * slack of all its pages for unknown. The log's file goes only when the file is proven to have no slack, on disk.
+ * Always true:
+ * - no WAL checkpoint runs while the log holds groups that object storage lacks (the caller says so), because they
+ *   would be shipped from it
+ * - a WAL checkpoint never waits for a reader
+ * - what it writes into the file has no slack when it is done
+ * - a crash leaves the log's file, checkpointed or not, and the next opening then takes the slack of all pages for
+ *   unknown
+ * - the log's file is removed only when the file is proven to have no slack, on disk
  *
- * A fold leaves the log's old frames where they are, to be written over (sqlite/wal/wal says why); it cuts them off
- * when they take too much room, when what was deleted must go, and at the close.
+ * A WAL checkpoint leaves the log's old frames to be written over (sqlite/wal/wal says why). It cuts them off when they
+ * take too much room, when deleted data must go, and at the close.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -23,19 +27,19 @@ import type { CheckpointMode, WalFile } from "../../sqlite/wal/wal.ts";
 import type { Opened } from "../opening/opened-file.ts";
 
 /**
- * While other tenants wait for the thread, which folds 1 MiB in about 2 ms, it is this part of that (ingests of all
- * are 10 % slower for it).
+ * While other tenants wait for the thread, which checkpoints 1 MiB in about 2 ms, it is this part of that (ingests of
+ * all are 10 % slower for it).
  */
 const sharedFoldPart = 0.25;
-/** A log's file that is folded in stays, to be written over, while it is no longer than so many times that. */
+/** A log's file stays after a WAL checkpoint, to be written over, while it is no longer than this many times that. */
 export const logSpareSteps = 3;
-/** A log that is folded in is written over so often before it is cut. */
+/** A checkpointed log is written over this often before it is cut. */
 const foldsUncutMax = 16;
 /** What a group of one small write takes of the log, about. */
 const smallGroupLogBytes = 32 * 1024;
 /**
- * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late
- * by what a few groups have written over old frames (engine/database/wal-checkpointer), which is less than three
+ * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is noticed late,
+ * after a few groups have been written over old frames (engine/database/wal-checkpointer), which is less than three
  * checkpoints' worth.
  */
 export const walBytesMax = 512 * 1024 * 1024;
@@ -51,30 +55,30 @@ export class WalCheckpointer {
   readonly #stepBytes: number;
   /** Whether others wait for the thread. */
   readonly #isShared: () => boolean;
-  /** So long may the log's file stay when it is folded in: a busy writer's log is hardly ever longer. */
+  /** A log's file of this length may stay after a WAL checkpoint: a busy writer's log is hardly ever longer. */
   readonly #spareBytes: number;
-  /** From this page on there may be slack that nobody has noted; undefined when there is none. */
+  /** From this page on there may be slack that is not noted; undefined when there is none. */
   #unknownFrom: number | undefined;
   /** What the log held at the last look, in frames. */
   #frames: number;
   #moved: number;
   /**
-   * Of the frames, the pages of so many are noted, a few at each look: all of them at once, before a fold, would hold
-   * the thread for 8 ms.
+   * The frames whose pages are noted, a few at each look: all at once, before a WAL checkpoint, would hold the thread
+   * for 8 ms.
    */
   #noted = 0;
-  /** Of these, so many were there when it was last folded in. */
+  /** Of these, the number at the last WAL checkpoint. */
   #checkpointedFrames = 0;
-  /** How often it was folded in since it was last cut. */
+  /** How often it was checkpointed since it was last cut. */
   #checkpointsUncut = 0;
-  /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
+  /** The log is checkpointed when it has this many bytes; raised when a reader held it up. */
   #dueBytes: number;
-  /** Writers are held up when it has this many bytes and is not folded in all the same. */
+  /** Writers are held up when it has this many bytes and is still not checkpointed. */
   #pressingBytes: number;
   #unseenBytes = 0;
   /** After so much the log is looked at: eight small groups' worth. */
   readonly #lookBytes: number;
-  /** How long the log's file was when it was last written, or folded in. */
+  /** The length of the log's file when it was last written, or checkpointed. */
   #fileBytes: number;
   #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
@@ -105,7 +109,7 @@ export class WalCheckpointer {
     this.#fileBytes = wal.fileBytes();
   }
 
-  /** How much of the log is to be folded in. */
+  /** How much of the log is to be checkpointed. */
   get bytes(): number {
     return (this.#frames - this.#checkpointedFrames) * frameBytes;
   }
@@ -116,7 +120,7 @@ export class WalCheckpointer {
   }
 
   /**
-   * So many bytes were given to be written, and committed. Gives by how much the log was seen to grow, commits before
+   * This many bytes were given to be written, and committed. Gives by how much the log was seen to grow, commits before
    * included. It is looked at when it may have grown by much: asking SQLite takes half as long as a small commit (0.06
    * ms when it is done now and then, measured once). The length of the file costs next to nothing, and tells of what a
    * short command makes of a large database, unless it fits over old frames; those are few enough.
@@ -130,7 +134,7 @@ export class WalCheckpointer {
     try {
       this.#note();
     } catch {
-      // What cannot be read now is read again before the fold, which fails by it; the commit stands.
+      // What cannot be read now is read again before the WAL checkpoint, which fails by it; the commit holds.
     }
     return grown;
   }
@@ -155,12 +159,12 @@ export class WalCheckpointer {
 
   /**
    * How long the log's file may become by the transaction that begins now. What fits over old frames does not make it
-   * longer, so that a transaction may write so much more as stands there: less than three checkpoints' worth.
+   * longer, so that a transaction may write that much more: less than three checkpoints' worth.
    */
   roomEnd(): number {
     const end = (): number =>
       headerBytes + this.#frames * frameBytes + this.#unseenBytes + limits.transactionLogBytesMax;
-    // What transactions that wrote too much have left, while nothing can be folded in.
+    // What transactions that wrote too much have left, while the WAL cannot be checkpointed.
     if (this.#fileBytes > end()) {
       this.#look();
       this.#wal.cutBehind(this.#frames);
@@ -175,9 +179,9 @@ export class WalCheckpointer {
   }
 
   /**
-   * Takes what a transaction that was cut short has left behind the log's end off the disk: read again after a crash it
-   * could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index says
-   * what cannot be, which the next to open the file makes anew.
+   * Removes from the disk what a transaction that was cut short has left behind the log's end: read again after a crash
+   * it could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index is
+   * inconsistent, which the next opening makes anew.
    */
   async cutLoose(): Promise<void> {
     this.#look();
@@ -205,14 +209,14 @@ export class WalCheckpointer {
     return this.#fileBytes - this.#frames * frameBytes > this.#spareBytes;
   }
 
-  /** Whether writers wait for a moment, so that the log is shipped to its end and can be folded in. */
+  /** Whether writers wait for a moment, so that the log is shipped to its end and can be checkpointed. */
   get holding(): boolean {
     return this.#world.monotonicMs() < this.#holdEndsMs;
   }
 
   /**
-   * Holds writers up if the fold is long overdue, and says whether that began now; `ended` is called when they have
-   * waited enough.
+   * Holds writers up if the WAL checkpoint is long overdue, and says whether that began now; `ended` is called when
+   * they have waited enough.
    */
   hold(ended: () => void): boolean {
     if (this.bytes < this.#pressingBytes || this.holding) return false;
@@ -233,24 +237,25 @@ export class WalCheckpointer {
     this.#holdEndsMs = -Infinity;
   }
 
-  /** So long that writes are shed until it is folded in. */
+  /** So long that writes are shed until it is checkpointed. */
   get full(): boolean {
     return this.bytes > walBytesMax;
   }
 
   /**
-   * Folds the log in and takes the slack out of what it wrote. `held-up`: a reader stood in the way; frames may have
+   * Checkpoints the WAL and takes the slack out of what that wrote. `held-up`: a reader was in the way; frames may have
    * moved, none is lost. Throws what storage threw.
    */
   checkpointWal(): WalCheckpointOutcome {
-    // Now and then all the same: what was deleted must not stay in the tail of a log that was once longer.
+    // Now and then even so: what was deleted must not stay in the tail of a log that was once longer.
     const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#checkpointsUncut >= foldsUncutMax;
     return this.#checkpointWal(cuts ? "truncate" : "restart");
   }
 
   /**
    * Goes through the whole file when the slack of its pages is unknown, in short steps, for as long as `goesOn` says
-   * so; the next call goes on from there. What commits write meanwhile is in the log, and a fold zeroes what it writes.
+   * so; the next call goes on from there. What commits write meanwhile is in the log, and a WAL checkpoint zeroes the
+   * slack of what it writes.
    */
   async learn(goesOn: () => boolean): Promise<void> {
     while (this.#unknownFrom !== undefined && goesOn()) {
@@ -260,8 +265,8 @@ export class WalCheckpointer {
   }
 
   /**
-   * Folds the log in and forgets every page that is cached, in one step: nothing that was deleted is in the file, in
-   * the log, or comes back with a cached page that is written again. False when that cannot be had now.
+   * Checkpoints the WAL and forgets every cached page, in one step: nothing that was deleted is in the file, in the
+   * log, or comes back with a cached page that is written again. False when that is not possible now.
    */
   checkpointAndEvict(): boolean {
     if (this.#unknownFrom !== undefined || this.#checkpointWal("truncate") !== "folded") return false;
@@ -276,8 +281,8 @@ export class WalCheckpointer {
   }
 
   /**
-   * Closes the connection. The log's file goes if the log can be folded in and the file is known to have no slack, else
-   * it stays; `report` is told why a log could not be folded in.
+   * Closes the connection. The log's file is removed if the log can be checkpointed and the file is known to have no
+   * slack, else it stays; `report` is told why a log could not be checkpointed.
    */
   close(report: (error: unknown) => void): void {
     const isClean = this.#isClean(report);
@@ -320,7 +325,7 @@ export class WalCheckpointer {
       this.#slack.syncNow();
       return true;
     } catch (error) {
-      // The log stays and holds everything; it is folded in at another time.
+      // The log stays and holds everything; it is checkpointed at another time.
       report(error);
       return false;
     }

@@ -76,7 +76,7 @@ export class WritePermission {
 
   /**
    * Whether no other node can have a newer state than this one: only then is the local disk enough for an answer. A
-   * branch that is not claimed may just be getting the last manifest of whoever wrote it before.
+   * branch that is not claimed may just be getting the last manifest of its previous writer.
    */
   get isSole(): boolean {
     const { leaseState, manifest } = this.#options;
@@ -101,8 +101,8 @@ export class WritePermission {
   }
 
   /**
-   * What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper
-   * was not told of.
+   * What waits, when so many writes wait for their turn, this was committed last, and the shipper was not told of so
+   * much of the log.
    */
   backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
     const { shipper, manifest } = this.#options;
@@ -116,9 +116,9 @@ export class WritePermission {
   }
 
   /**
-   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had,
-   * or the timeline has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
-   * packed.
+   * Why no more may be committed now: too much is unshipped, the reserved ids are used up and no more can be had, or
+   * the timeline has no room for what would be shipped. A node that has not claimed the branch claims it first: then it
+   * is packed.
    */
   get lag(): string | undefined {
     const { manifest, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
@@ -137,7 +137,7 @@ export class WritePermission {
   findMinTxidRefusal(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
     const { manifest, knowsAll } = this.#options;
     const { reservedTo, txid } = manifest.now;
-    // What a writer before us had reserved beyond its manifest may have been given, and can no longer be had.
+    // What a writer before us had reserved beyond its manifest may have been given, and cannot be recovered any more.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
     if (isUnknown || isTxidLost(manifest.now, minTxid)) {
       return new ServiceError(

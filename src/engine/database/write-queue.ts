@@ -1,8 +1,11 @@
 /**
- * The writes of one open database from their arrival to their commit: who is let in, what makes a round, what waits.
+ * The writes of one open database from their arrival to their commit: which are let in, what makes a round, what waits.
  *
- * Always true: what waits is bounded, and whoever comes beyond that is refused at once; a round begins only while the
- * database is held and its branch claimed, within the transaction ids that are reserved, and while the disk keeps up.
+ * Always true:
+ * - what waits is bounded, and a write beyond that is refused at once
+ * - a round begins only while the database is held and its branch claimed, within the reserved transaction ids, and
+ *   while the disk keeps up
+ *
  * Must not know: reads, who the callers are, how a log is synced or shipped.
  */
 import { Batcher } from "../../base/collections/batcher.ts";
@@ -36,7 +39,7 @@ interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDep
   readonly claim: () => Promise<void>;
   /** Takes note of the commit of these items. */
   readonly note: (items: readonly WriteItem[]) => void;
-  /** Folds the log in if that is due. */
+  /** Checkpoints the WAL if that is due. */
   readonly checkpointWalIfDue: () => void;
   /** Told when no write waits any more and none is under way. */
   readonly rested: () => void;
@@ -76,7 +79,9 @@ export class WriteQueue {
     return this.#queue.idle;
   }
 
-  /** Whether a transaction is under way in a process of its own. Then nothing else is written, folded in or closed. */
+  /**
+   * Whether a transaction is under way in a process of its own. Then nothing else is written, checkpointed or closed.
+   */
   get runsElsewhere(): boolean {
     return this.#committing.runsElsewhere;
   }
@@ -111,7 +116,7 @@ export class WriteQueue {
     this.#replies.turnAway(this.#queue.drain());
   }
 
-  /** Refuses every write that has not begun: the handle was given up. */
+  /** Refuses every write that has not begun: the handle has failed. */
   refuse(): void {
     this.#replies.refuse(this.#queue.drain());
   }

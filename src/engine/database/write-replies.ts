@@ -1,8 +1,8 @@
 /**
- * What those are answered who have asked one open database for a write.
+ * The answers to the writes of one open database.
  *
- * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is
- * noted, and leaves as a writer's does (engine/database/reply-gate), a durable one only when object storage covers it.
+ * Always true: every write is answered once, with its outcome; an answer speaks of a commit only when it is noted, and
+ * leaves as a writer's does (engine/database/reply-gate), a durable one only when object storage covers it.
  * Must not know: queues, how a write is run.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
@@ -78,8 +78,8 @@ export class WriteReplies {
   }
 
   /**
-   * Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have
-   * happened.
+   * Notes a commit. Says no when that failed: then the handle is failed, and its writers are told that the commit is in
+   * doubt.
    */
   #committed(items: readonly WriteItem[]): boolean {
     this.#state.guarded(() => this.#parts.note(items));
@@ -96,7 +96,7 @@ export class WriteReplies {
     else this.done([item], end.transaction);
   }
 
-  /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
+  /** The transaction was rolled back: none of the writes happened. A disk that failed fails the handle as well. */
   failed(error: unknown, items: readonly WriteItem[]): void {
     const txid = this.#state.safeTxid;
     let answer = error;
@@ -113,8 +113,8 @@ export class WriteReplies {
     const done = (): void => completion.done({ value, txid });
     const asWriter = (): void => this.#parts.answers.asWriter(txid, done, completion);
     if (!durable) return asWriter();
-    // The manifest of what has changed nothing landed before: that nobody has claimed the branch since, it does not
-    // say.
+    // If nothing was changed, the manifest landed earlier: it does not prove that no other writer has claimed the
+    // branch since.
     this.#parts.answers.afterShip(txid, changed ? done : asWriter, completion);
   }
 }

@@ -1,11 +1,11 @@
 /**
  * Which erasures wait for a copy on another node's disk. Pure.
  *
- * Why counting the copies once is enough: they are counted when all of history has been cut, so that whoever copies
- * from object storage later finds nothing of the erased data there. Only a branch that was not looked at then, a fork
- * that was on its way, can bring it back; when such a one is to be cut, the copies are counted anew after it. A copy is
- * told by an id of its own: a node that purges and copies again does not have the counted one any more. This node's own
- * copies do not count, as the run that proves an erasure cleans them itself.
+ * Why counting the copies once is enough: they are counted when all of history has been cut, so that a later copy from
+ * object storage has nothing of the erased data. Only a branch that was not looked at then, a fork that was on its way,
+ * can bring it back; once such a fork is cut, the copies are counted anew. A copy has an id of its own: a node that
+ * purges and copies again does not have the counted one any more. This node's own copies do not count, as the run that
+ * proves an erasure cleans them itself.
  */
 import { copiesInWords } from "../../control/databases/copy-records.ts";
 import { isStanding, type CopyRecord } from "../../format/records/copy-record.ts";

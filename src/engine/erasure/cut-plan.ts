@@ -1,9 +1,10 @@
 /**
  * What keeps erased data, and where each timeline of history is to begin so that nothing of it is left.
  *
- * Always true: whatever blocks an erasure is named, and nothing is planned for that erasure then; a checkpoint never
- * goes with a cut; a timeline begins at a state that was restored and found without the data of every erasure that is
- * planned for.
+ * Always true:
+ * - whatever blocks an erasure is named, and nothing is planned for that erasure then
+ * - a checkpoint never goes with a cut
+ * - a timeline begins at a state that was restored and found without the data of every erasure that is planned for
  */
 import { assert } from "../../base/faults/assert.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
@@ -20,7 +21,7 @@ import type { KnownStates } from "./known-states.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
-/** A branch of which object storage covers everything. */
+/** A branch that object storage covers completely. */
 export interface ShippedBranch {
   readonly name: string;
   readonly id: string;
@@ -125,8 +126,8 @@ async function findBeginnings(
 }
 
 /**
- * Where a timeline may begin whose first state holds data of the erasures: at its first checkpoint that does not, or at
- * its end if it is the manifest's.
+ * Where a timeline may begin whose first state holds data of the erasures: at its first checkpoint without such data,
+ * or at its end if it is the manifest's.
  */
 async function beginningAbove(
   { place, known }: CutPlanParts,

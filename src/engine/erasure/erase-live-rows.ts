@@ -2,7 +2,7 @@
  * An erasure on one open branch: the rows go by one durable write, then their bytes go from this node's disk.
  *
  * Always true of an answer: object storage has the state without the target, and neither the branch's file here nor its
- * log holds anything of it. An erasure that dies in between is carried on by asking again with the same coupon: the
+ * log holds anything of it. A repeated request with the same coupon carries on an erasure that dies in between: the
  * journal in the database says what was erased, and the scrub is done anew.
  */
 import type { CatalogBranch } from "../../format/history/catalog.ts";
@@ -12,8 +12,8 @@ import type { Database } from "../database/database.ts";
 import type { Answer, BranchAct, BranchResults } from "../api/protocol.ts";
 
 /**
- * Erases the target of the act. The answer's transaction id is the erasure's; asked again it is a later one, and the
- * target is as surely gone from that state as from the first.
+ * Erases the target of the act. The answer's transaction id is the erasure's; a repeated request gets a later one, from
+ * whose state the target is as surely gone.
  */
 export async function eraseTarget(
   database: Database,

@@ -1,5 +1,5 @@
 /**
- * What a run over a database's erasures answers: which are clean and by what evidence, and what the others wait for.
+ * The answer of a run over a database's erasures: which are clean and by what evidence, and what the others wait for.
  */
 import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";

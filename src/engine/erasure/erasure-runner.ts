@@ -75,7 +75,7 @@ interface Look {
   readonly plan: CutPlan;
 }
 
-/** How often a run begins again because somebody changed history meanwhile. */
+/** How often a run begins again because history was changed meanwhile. */
 const racesMax = 8;
 const collectRoundsMax = 3;
 
@@ -96,7 +96,7 @@ export class ErasureRunner {
 
   /**
    * Removes what this node has of the database on its disk, for the erasures of the node that writes it. Waits for the
-   * jobs on the database here, which restore and put what it held, and for an erasure's.
+   * database's jobs here, which restore and put what it held, and for an erasure's.
    */
   removeCopies(uuid: string): Promise<void> {
     return this.#turn.run(async () => {
@@ -116,7 +116,7 @@ export class ErasureRunner {
     throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
   }
 
-  /** All steps, each of which may end the run with what it waits for; `changed` when history is another one by then. */
+  /** All steps, each of which may end the run with what it waits for; `changed` when history has changed by then. */
   async #tryOnce(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged | "changed"> {
     // 1. Which branches there are, without those whose time is over.
     const { catalogs } = this.#options.parts;
@@ -158,7 +158,7 @@ export class ErasureRunner {
     const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
     if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
 
-    // 6. It holds if nobody has changed history meanwhile.
+    // 6. It holds if history is unchanged meanwhile.
     if (!(await this.#isUnchanged(uuid, standing))) return "changed";
     this.#options.leftBehind(uuid, lateOrphansMs);
     return answer(plan, undefined, outcome, verdict);
@@ -210,7 +210,7 @@ export class ErasureRunner {
     return standing;
   }
 
-  /** Cuts what is to be cut. Whoever calls it keeps packing and new base images from the branches. */
+  /** Cuts what is to be cut. The caller keeps packing and new base images from the branches. */
   async #cut(uuid: string, standing: readonly StandingBranch[], plan: CutPlan): Promise<void> {
     const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
     const source = parts.source(uuid);
@@ -244,7 +244,7 @@ export class ErasureRunner {
     if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
     const local = await this.#scrub(uuid, standing, deadlineMs);
     if (local === undefined) return "a local file that is not shipped yet";
-    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone
+    // After the scrub, which waits for whatever was being shipped: an object from before the cut may have come and gone
     // meanwhile.
     const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
     if (store.locked > 0) return "versions of objects that the store's object lock keeps";
@@ -296,7 +296,7 @@ export class ErasureRunner {
     });
   }
 
-  /** As removeUnused; what had been set aside does not go without a word. */
+  /** As removeUnused; what had been set aside is removed only with a line in the log. */
   #removeUnused(uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
     const { databasesDirectory, quarantine, notice } = this.#options;
     const outcome = removeUnused(databasesDirectory, uuid, open, branchIds);

@@ -1,9 +1,13 @@
 /**
  * Looks for erased data in everything that a database has in object storage, and in states restored from it.
  *
- * Always true: what it calls proven was listed and read completely just now; every page was searched as it is at rest,
- * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked too
- * (sqlite/soundness). Finding something is an answer, not a failure; what cannot be read is one. It changes nothing.
+ * Always true:
+ * - what it calls proven was listed and read completely just now
+ * - every page was searched as it is at rest, and has nothing in its unused space
+ * - restored states up to `checkedStateBytesMax` were checked too (sqlite/soundness)
+ *
+ * Finding something is an answer, not a failure; what cannot be read is one. It changes nothing.
+ *
  * Must not know: what a coupon is for, how history was cut.
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -41,7 +45,7 @@ const checkedStateBytesMax = 64 * 1024 * 1024;
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;
 
-/** Proven, or what stands in the way: a key that still holds something, or objects that wait to be collected. */
+/** Proven, or the obstacle: a key that still holds something, or objects that wait to be collected. */
 export type Proof =
   | { readonly kind: "proven"; readonly evidence: StoreEvidence }
   | { readonly kind: "uncollected" }
@@ -98,7 +102,7 @@ export class Prover {
         heads_checked: survey.manifests.size,
         catalogs_checked: 1,
         pages_scanned: scan.pages,
-        // What somebody has said again since is there by right.
+        // What a client has written again since is there by right.
         traces: { looked_for: search.size - said, hits: 0 },
         states_restored: states,
         oldest_restorable_txid: oldest,
@@ -107,8 +111,8 @@ export class Prover {
   }
 
   /**
-   * Whether everything that is listed is live: referred to, or made since the cut of states that are kept, as packing
-   * leaves it behind all the time. Objects that are not ours are never collected, but scanned like all others.
+   * Whether everything that is listed is live: referred to, or made since the cut of states that are kept, which
+   * packing leaves behind all the time. Objects that are not ours are never collected, but scanned like all others.
    */
   async isCollected({ listed, live, manifests }: Survey): Promise<boolean> {
     for (const key of listed) {

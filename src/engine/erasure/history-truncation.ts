@@ -48,8 +48,8 @@ export function restoringTimelines({ manifest, history }: Past): readonly Restor
 
 /**
  * The transaction id of the branch after which the erased data cannot have been written there any more; 0 where it
- * never can have been. That is the erasure itself where it happened, and where the branch that it happened on came from
- * this one, the fork: what was written here later never got there.
+ * never can have been. It is the erasure itself where it happened, and the fork where the branch that it happened on
+ * came from this one: what was written here later never got there.
  */
 export function cutTxid(branches: readonly CatalogBranch[], points: readonly ErasurePoint[], branchId: string): number {
   return points.reduce((most, point) => Math.max(most, computeBound(branches, point, branchId)), 0);
@@ -96,8 +96,8 @@ export function firstStateFrom(
 }
 
 /**
- * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that
- * goes. The manifest's stays.
+ * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that is
+ * removed. The manifest's stays.
  */
 export type Beginnings = readonly (number | undefined)[];
 
@@ -137,8 +137,8 @@ export interface CuttingParts {
 }
 
 /**
- * Makes the timelines of the branch begin where they should, by one change of its manifest. False when the past changed
- * meanwhile: nothing has happened then, but for objects that nobody refers to. The caller keeps packing and new base
+ * Makes the timelines of the branch begin where they should, by one change of its manifest. False when history changed
+ * meanwhile: then nothing has changed but for objects that nothing refers to. The caller keeps packing and new base
  * images from the branch; writers go on.
  */
 export async function cutBranch(
@@ -259,9 +259,9 @@ async function publish(
 }
 
 /**
- * The new timeline with what was shipped since the manifest stood as `before`. Undefined when more than that has
- * changed, or when groups that are to go have become part of another object or segment than the one they were taken
- * from: then it is begun again.
+ * The new timeline with what was shipped since the manifest was `before`. Undefined when more than that has changed, or
+ * when groups that are to go have become part of another object or segment than the one they were taken from: then it
+ * is begun again.
  */
 function grown(
   before: Manifest,

@@ -1,7 +1,7 @@
 /**
- * Which states are known to be free of which erasures' data, so that a run that is repeated restores nothing again.
+ * Which states are known to be free of which erasures' data, so that a repeated run restores nothing again.
  *
- * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
+ * Safe to keep because a state never changes, and safe to lose: it is checked once more.
  */
 import { findRestorePlan } from "../history/timelines.ts";
 import type { Past } from "./history-truncation.ts";
@@ -17,9 +17,9 @@ export class KnownStates {
   readonly #clean = new Map<string, Set<string>>();
 
   /**
-   * The erasures, by their ids, whose data the state holds, or may hold: one that cannot be restored because an object
-   * is rotten cannot be shown to be free of it. In words why that is so; undefined for live content, which whoever
-   * looks finds.
+   * The erasures, by their ids, whose data the state holds, or may hold: a state that cannot be restored because an
+   * object is rotten cannot be shown to be free of it. The value says why in words; undefined for live content, which
+   * any look finds.
    */
   async holders(
     place: StatePlace,

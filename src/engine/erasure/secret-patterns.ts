@@ -45,7 +45,7 @@ interface Needle {
   readonly kind: "whole" | "block" | "front" | "back";
 }
 
-/** A form of at least so many bytes is found although it lies across two pages. */
+/** A form of at least this many bytes is found although it lies across two pages. */
 const cutBytesMin = 16;
 /**
  * A form of more bytes is looked for in blocks: as the rest of a page is longer than one, no cut spoils all of them.
@@ -197,7 +197,7 @@ function listEscapes(text: string, pattern: RegExp): string[] {
   ];
 }
 
-/** The digits that are sure wherever the bytes begin in a group of three, whatever stands before and after them. */
+/** The digits that are sure wherever the bytes begin in a group of three, whatever is before and after them. */
 function listBase64Forms(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const first = Math.ceil((before * 8) / 6);

@@ -1,10 +1,13 @@
 /**
  * The search for what should be gone: secrets in every file of a directory, or in every object of a store.
  *
- * Always true: every byte is looked at as it lies there; pages inside segments, and inside the tails of manifests, as
- * they are once decompressed. It only reads; whatever it could not read or understand is told, never passed over: only
- * what vanishes between its listing and its reading counts as gone. At most one object, or one piece of a file, is in
- * memory.
+ * Always true:
+ * - every byte is searched as it is stored
+ * - pages inside segments, and inside the tails of manifests, are searched decompressed
+ * - it only reads
+ * - what it could not read or understand is reported, never passed over: only what vanishes between its listing and its
+ *   reading counts as gone
+ * - at most one object, or one piece of a file, is in memory
  *
  * Links are not followed. A store shows its current objects alone: older versions that a bucket keeps are removed by
  * `purgeVersions`, and those that a store in a directory keeps are found by a scan of the directory.
@@ -79,7 +82,7 @@ export async function scanStore(store: ObjectStore, secrets: readonly string[]):
   return search;
 }
 
-/** An object of ours, of which a store in a directory writes a byte before it. */
+/** An object of ours. A store in a directory writes a byte before it. */
 const magicBytes = 4;
 const objectStarts = [0, 1];
 const databaseMagic = "SQLite format 3\0";
@@ -101,7 +104,7 @@ class Search implements Residue {
     this.#needles = new Needles(secrets);
   }
 
-  /** Runs the act; what it throws is told of the place. */
+  /** Runs the act; what it throws is reported with the place. */
   async told(where: string, act: () => Promise<void>): Promise<void> {
     try {
       await act();
@@ -239,7 +242,7 @@ function formatAt(bytes: Uint8Array, at: number): "PLSG" | "PLHD" | undefined {
   return magic === "PLSG" || magic === "PLHD" ? magic : undefined;
 }
 
-/** How the pages of a file lie that begins so: a database's, a write-ahead log's, or none. */
+/** The kind of file that begins so, and so how its pages lie: a database, a write-ahead log, or neither. */
 function detectPageOffset(start: Uint8Array): PageOffset {
   const bytes = Buffer.from(start);
   if (bytes.toString("latin1", 0, databaseMagic.length) === databaseMagic) return (at) => at % pageBytes;

@@ -50,8 +50,8 @@ const racesMax = 16;
 
 /**
  * Changes a branch's history: a new object, then the manifest that names it. `change` gives nothing when there is
- * nothing to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads`
- * has the names of what the new history names besides. Says whether it was done.
+ * nothing to do, and may throw a refusal; it is called again when history was changed meanwhile. `uploads` has the
+ * names of what the new history names besides. Says whether it was done.
  */
 export async function changeHistory(
   store: ObjectStore,
@@ -95,9 +95,9 @@ function pinned(history: History): History {
 }
 
 /**
- * The history with a timeline more. At its bound the oldest timelines that no checkpoint needs give way: a branch that
- * changes so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill
- * it, as one that would is refused (`refuseCheckpoint`), but for those of an older build.
+ * The history with one more timeline. At its bound the oldest timelines that no checkpoint needs are dropped: a branch
+ * that changes so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never
+ * fill it, as one that would is refused (`refuseCheckpoint`), but for those of an older build.
  */
 export function withTimeline(history: History, timeline: Timeline): History {
   const timelines = [...history.timelines, timeline];
@@ -116,7 +116,7 @@ export function withTimeline(history: History, timeline: Timeline): History {
 }
 
 /**
- * Refuses a checkpoint of a timeline of so many references, when what all of them hold might outgrow the history once
+ * Refuses a checkpoint of a timeline of this many references, when what all of them hold might outgrow the history once
  * that timeline is closed.
  */
 export function refuseCheckpoint(history: History, timelineRefs: number): void {

@@ -1,17 +1,18 @@
 /**
  * The catalogs of the databases whose branches this thread has touched: read once, changed by compare-and-set.
  *
- * Always true: a change is made to the newest catalog there is, or not at all; whoever loses a race reads again and
- * decides again. After a change of which it is not known whether it landed, nobody is told anything of that catalog
- * before the very same change has been offered again and its outcome is known: what was read in between could become
- * untrue at any time. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
+ * Always true:
+ * - a change is made to the newest catalog there is, or not at all; the loser of a race reads and decides again
+ * - after a change left in doubt, no caller is told anything of that catalog until the very same change has been
+ *   offered again and its outcome is known: what was read in between could become untrue at any time
+ * - a database that was never written has no catalog, or one of number 0, and one branch, `main`
  *
  * How a database comes into being, so that no crash and no failed put leaves it half known: its folder is found empty,
  * a catalog of number 0 is put (`begin`), then the first image and the manifest, which makes the claim, then the
  * catalog of number 1 (`ensure`), and only then the first write is acknowledged. So a folder that holds anything
- * belongs to a catalog; a manifest without one was left by an older build, and is given one while it is the only
- * manifest; any other absence is a loss, which is told and never taken for a new database: then `main`, whose name and
- * id are known, is served from its manifest, and every other name is refused.
+ * belongs to a catalog. A manifest without one was left by an older build, and is given one while it is the only
+ * manifest. Any other absence is a loss, which is reported and never taken for a new database: then `main`, whose name
+ * and id are known, is served from its manifest, and every other name is refused.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -26,7 +27,7 @@ import type { Alarms } from "../api/alarms.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { lostCatalog, wentBack } from "../api/missing-objects.ts";
 
-/** Catalogs of one thread of which it is not known whether a change landed; with so many no other one is changed. */
+/** Catalogs of one thread with a change in doubt; at this many no other one is changed. */
 export const catalogDoubtsMax = 1_000;
 /** Catalogs and claimed manifests that a thread remembers after their databases were closed. */
 const catalogsHeldMax = 10_000;
@@ -49,9 +50,7 @@ export interface CatalogMemory {
   readonly places: Pick<SeenManifests, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
   /** Whether an operator accepts that the database's objects were put back to an older state. */
   readonly acceptsRollback: (uuid: string) => boolean;
-  /**
-   * Told of a catalog that is older than one that was seen, however it was come across, and when it is that no more.
-   */
+  /** Called for a catalog that is older than one that was seen, wherever it was found, and when it no longer is. */
   readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -62,7 +61,7 @@ export interface CatalogMemory {
 const racesMax = 64;
 const nonceBytes = 16;
 
-/** What `main` is before anybody has written it; it is as old as its database, which the name's claim knows. */
+/** What `main` is before its first write; it is as old as its database, which the name's claim knows. */
 export const bareMain: CatalogBranch = {
   name: mainBranch,
   id: mainBranch,
@@ -94,8 +93,8 @@ export class Catalogs {
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
   /**
-   * Of databases whose catalog was put back, which an operator has accepted: the ids of branches that a catalog has
-   * named since. As many as that happens to.
+   * For databases whose catalog was put back and accepted by an operator: the ids of branches that a catalog has named
+   * since. There are as many as operators accept.
    */
   readonly #namedSincePutBack = new Map<string, Set<string>>();
 
@@ -110,7 +109,7 @@ export class Catalogs {
     return (this.#held.get(uuid) ?? (await this.#read(uuid))).catalog;
   }
 
-  /** The catalog as it stands in the store now, and will stand until somebody changes it. */
+  /** The catalog in the store now; it holds until the next change. */
   async fresh(uuid: string): Promise<Catalog | undefined> {
     return (await this.#read(uuid)).catalog;
   }
@@ -136,8 +135,8 @@ export class Catalogs {
   }
 
   /**
-   * Whether the branch is unknown because a catalog that was put back to an older one was accepted in this process:
-   * then nobody has deleted it, and its file here may be all there is of it.
+   * Whether the branch is unknown because this process accepted a catalog that was put back to an older one: then the
+   * branch was not deleted, and its file here may be all there is of it.
    */
   wasPutBack(uuid: string, branchId: string): boolean {
     const named = this.#namedSincePutBack.get(uuid);
@@ -165,7 +164,7 @@ export class Catalogs {
   async begin(uuid: string): Promise<void> {
     const { catalog, condition } = this.#held.get(uuid) ?? (await this.#read(uuid));
     if (catalog) return;
-    // Whoever else has begun it meanwhile has done the same.
+    // A concurrent `begin` has done the same.
     await this.#replace(uuid, { ...this.#unwritten(uuid), nonce: this.#world.randomBytes(nonceBytes) }, condition);
   }
 
@@ -182,8 +181,8 @@ export class Catalogs {
   }
 
   /**
-   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other manifest is of a
-   * branch whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
+   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other manifest belongs
+   * to a branch whose name is lost. Throws StoreError when the catalog's content is unknown.
    */
   async mend(uuid: string): Promise<void> {
     const { objects } = await this.#store.list(manifestKey(uuid, ""), { limit: 2 });
@@ -195,8 +194,8 @@ export class Catalogs {
   }
 
   /**
-   * Replaces the catalog of a written database by the same one: from now on no change lands that somebody has sent
-   * before. Who holds a database alone changes its branches, so that what he knows of them then stays true.
+   * Replaces the catalog of a written database by the same one: from now on no change that was sent before lands. The
+   * exclusive holder of a database changes its branches, so that what it knows of them stays true.
    */
   async confirm(uuid: string): Promise<void> {
     await this.update(uuid, ({ seq, deletedAtMs }) => (seq > 0 && deletedAtMs === undefined ? {} : undefined));
@@ -246,8 +245,8 @@ export class Catalogs {
       this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
       return true;
     } catch (error) {
-      // One in doubt is enough: of two changes to the same catalog one lands at most, and one to a newer catalog tells
-      // that the other's time is over.
+      // One in doubt is enough: of two changes to the same catalog at most one lands, and a change that landed on a
+      // newer catalog shows that the other's time is over.
       if (
         error instanceof StoreError &&
         error.kind === "unknown_outcome" &&

@@ -1,9 +1,12 @@
 /**
  * The manifest of one branch as its writer sees it: read once, then moved by compare-and-set, one change at a time.
  *
- * Always true: the manifest held here is the newest that is known to have landed; a body whose outcome is unknown is
- * offered again, and settled, before another one is made from it; once somebody else's manifest stands there this one
- * is fenced for good. Must not know: files, queues.
+ * Always true:
+ * - the manifest held here is the newest that is known to have landed
+ * - a body in doubt is offered again, and its outcome known, before another one is made from it
+ * - once another writer's manifest is there, this one is fenced for good
+ *
+ * Must not know: files, queues.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -34,7 +37,7 @@ export class Fenced extends ServiceError {
    * Whether it is another node's claim, and not a manifest of our own or one that was there before ours was read anew.
    */
   readonly byOther: boolean;
-  /** Whether no newer manifest stands there: it was lost, or put back to an older one. */
+  /** Whether no newer manifest is there: it was lost, or put back to an older one. */
   readonly isGone: boolean;
 
   constructor(byOther = true, isGone = false) {
@@ -65,7 +68,7 @@ interface Doubt {
   readonly bytes: Uint8Array;
 }
 
-/** The body that starts a branch which nobody has written yet. */
+/** The body that starts a branch which was never written. */
 function unwritten(uuid: string, branchId: string): Manifest {
   return {
     uuid,
@@ -206,17 +209,17 @@ export class ManifestWriter {
   }
 
   /**
-   * Makes sure that the newest manifest which this one knows is the one in the store, so that nobody has claimed the
+   * Makes sure that the newest manifest known here is the one in the store, so that no other writer has claimed the
    * branch since. Throws Fenced.
    */
   async prove(): Promise<void> {
     const { store, uuid, branchId } = this.#options;
-    // In turn: an own change that landed meanwhile would look like somebody else's.
+    // In turn: an own change that landed meanwhile would look like another writer's.
     await this.#exclusively(async () => {
       if (this.#fenced) throw this.#fenced;
       const found = await store.get(manifestKey(uuid, branchId));
       const isNewest = found ? this.#isHeld(found.bytes) : !this.exists;
-      // A body in doubt that has come to stand there is our own too.
+      // A body in doubt that has landed is our own too.
       const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
       if (!isNewest && !isOwn) this.#endBy(found?.bytes);
     });
@@ -239,7 +242,7 @@ export class ManifestWriter {
     return id;
   }
 
-  /** The object has been published or given up. */
+  /** The object has been published or abandoned. */
   endUpload(id: string): void {
     this.#uploading.delete(id);
   }
@@ -271,9 +274,8 @@ export class ManifestWriter {
   }
 
   /**
-   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor
-   * behind a name that is over: under a clock that went back, garbage with names of the future would else stay for as
-   * long.
+   * Nothing of this epoch that was named earlier is still to come. Never falls behind an earlier value, nor behind a
+   * name that is over: under a clock that went back, garbage with names of the future would otherwise stay that long.
    */
   #computeGarbageBelowUlid(settled: string): string {
     let oldest = this.#options.world.ulid();
@@ -300,8 +302,7 @@ export class ManifestWriter {
         this.#condition = { kind: "version", version: outcome.version };
         this.#doubt = undefined;
       } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
-        // The manifest that was lost or damaged stands there again as it was, since it was put back: nobody has claimed
-        // the branch.
+        // The lost or damaged manifest was put back as it was: no other writer has claimed the branch.
         this.#condition = { kind: "version", version: outcome.current.version };
       } else {
         this.#endBy(outcome.current?.bytes);
@@ -315,9 +316,9 @@ export class ManifestWriter {
     return this.#hash !== undefined && sameBytes(computeSha256(bytes), this.#hash);
   }
 
-  /** Another manifest stands in the store, or none: nothing is changed from here any more. */
+  /** The store has another manifest, or none: nothing is changed from here any more. */
   #endBy(bytes: Uint8Array | undefined): never {
-    // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
+    // A body that was damaged on its way here is no proof of another writer's manifest; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
     const isClaim =
       standing === undefined ||

@@ -1,5 +1,5 @@
 /**
- * Whether a timeline is whole: transaction ids that none of its objects hold and that were not lost.
+ * Whether a timeline is whole: no transaction id is missing from its objects unless it was lost.
  *
  * A function of plain data. It says of references what engine/segments/restore proves of bytes.
  */

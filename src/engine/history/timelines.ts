@@ -74,17 +74,16 @@ function isState(manifest: Manifest, txid: number): boolean {
 }
 
 /**
- * Whether what was written under the id is gone. An id among the lost ones that lies within a claim's own has only lost
- * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody
- * knows.
+ * Whether what was written under the id is gone. A lost id that lies within a claim's own ids has only lost its state:
+ * what it wrote is in those after it, which were shipped as one. Nothing is known of claims that have left the table.
  */
 export function isTxidLost({ lost, writerEpochs }: Pick<Manifest, "lost" | "writerEpochs">, txid: number): boolean {
   return lost.some((range) => within(range, txid)) && !writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
 }
 
 /**
- * The lost ranges with others. What touches becomes one: claims that follow each other without a commit lose the same
- * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by
+ * The lost ranges with others. Ranges that touch become one: claims that follow each other without a commit lose the
+ * same ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by
  * itself.
  */
 export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {

@@ -2,9 +2,9 @@
  * The names of objects that one piece of work puts before its branch's manifest, or history, names them.
  *
  * Why together: a name has the epoch that it was begun in, and what an older epoch has put and nothing names is garbage
- * to the collector, as whoever wrote then is fenced. Work that began before this very node claimed the branch goes on
- * in the new epoch: what it has put may be condemned by now, and is not published any more. Always true: a change of
- * the manifest that is made through here names no object of this work whose epoch is over.
+ * to the collector, as the writer of that epoch is fenced. Work that began before this very node claimed the branch
+ * goes on in the new epoch: what it has put may be condemned by now, and is not published any more. Always true: a
+ * change of the manifest made through here names no object of this work whose epoch is over.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
@@ -40,7 +40,7 @@ export class Uploads {
     });
   }
 
-  /** Everything has been published or given up. */
+  /** Everything has been published or abandoned. */
   end(): void {
     for (const id of this.#ids) this.manifest.endUpload(id);
   }

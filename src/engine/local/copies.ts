@@ -1,10 +1,10 @@
 /**
  * This node's copies of databases, as object storage is to know of them.
  *
- * Always true where there are other nodes: a copy is registered before its first file stands, and its record says that
+ * Always true where there are other nodes: a copy is registered before its first file exists, and its record says that
  * it is purged only after the last one is gone. What a process finds on its disk was registered before that process
- * began (`registerCopies`). A node that is alone registers nothing: there is nobody who would have to ask. Must not
- * know: what is in the files, who has a copy purged.
+ * began (`registerCopies`). A node that is alone registers nothing: no other node would have to ask. Must not know:
+ * what is in the files, who has a copy purged.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -39,9 +39,8 @@ export class Copies {
 
   /**
    * Runs an act that may make files of the database. `registered` resolves when it may: to whether the copy was not
-   * registered yet when the act began, so that what it has read of the database's objects meanwhile is to be read anew.
-   * An erasure counts the copies once history has been cut: whoever registers later must not restore what he read
-   * earlier.
+   * registered yet when the act began, so that it must read the database's objects anew. An erasure counts the copies
+   * once history has been cut: a copy that registers later must not be restored from earlier reads.
    */
   async making<Value>(uuid: string, act: (registered: Promise<boolean>) => Promise<Value>): Promise<Value> {
     if (!this.#options.coordinated) return act(Promise.resolve(false));
@@ -60,15 +59,15 @@ export class Copies {
   }
 
   /**
-   * Every file that the node had of the database is gone, so many; there may be new ones already, which are another
-   * copy.
+   * Every file that the node had of the database is gone; the value is their number. There may be new ones already,
+   * which are another copy.
    */
   purged(uuid: string, filesRemoved: number): Promise<void> {
     const { records, owner, databasesDirectory, coordinated } = this.#options;
     return this.#turns.take(uuid, async () => {
       const isMade = this.#making.has(uuid) || countFiles(databasesDirectory, uuid) > 0;
       const next = isMade && coordinated ? await records.register(uuid, owner) : undefined;
-      // Whoever makes a file from now on registers first.
+      // From now on, making a file registers first.
       this.#registered.delete(uuid);
       if (next !== undefined) this.#registered.set(uuid, true);
       await records.purged(uuid, owner.node, filesRemoved, next);
@@ -88,7 +87,7 @@ export class Copies {
 
 /**
  * Before the first engine thread begins: registers what this disk has from a time when its node was alone. A node that
- * is alone again must not call this, but `unregisterCopies`. Throws StoreError.
+ * is alone again must call `unregisterCopies` instead. Throws StoreError.
  */
 export async function registerCopies({
   records,
@@ -110,7 +109,7 @@ export function unregisterCopies(databasesDirectory: string): void {
   rmSync(getMarkerPath(databasesDirectory), { force: true });
 }
 
-/** Stands on a disk of which every copy is registered. */
+/** Marks a disk whose copies are all registered. */
 function getMarkerPath(databasesDirectory: string): string {
   return join(databasesDirectory, "..", "copies-registered");
 }

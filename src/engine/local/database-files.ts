@@ -1,5 +1,5 @@
 /**
- * Database files on the local disk: where they lie, how one comes into being, how they go.
+ * Database files on the local disk: where they lie, how one is made, how they are removed.
  *
  * Always true: a file appears under its name whole and synced or not at all.
  */
@@ -22,13 +22,13 @@ import { Connection } from "../../sqlite/connection/connection.ts";
 import { proveLog } from "../../sqlite/wal/wal.ts";
 import { markFile, writeWhole, type Disk } from "../../base/disk.ts";
 
-/** Stands beside a file that was restored and not written since (engine/opening/restored-file). */
+/** Lies beside a file that was restored and not written since (engine/opening/restored-file). */
 export const restoredMark = ".restored";
 /** A whole file that is to take the place of the branch's. */
 const nextMark = ".next";
 /**
- * Stands beside a file whose log must be proven before it is used: an fsync of it has failed. It need not be synced, as
- * what it warns of, pages that the kernel has and the disk has not, goes with it when the power goes.
+ * Lies beside a file whose log must be proven before it is used: an fsync of it has failed. It need not be synced: it
+ * warns of pages that the kernel has and the disk has not, which a loss of power removes together with it.
  */
 const unprovenMark = ".unproven";
 
@@ -41,7 +41,7 @@ export function branchPath(databasesDirectory: string, uuid: string, branchId: s
   return join(databaseDirectory(databasesDirectory, uuid), `${branchId}.db`);
 }
 
-/** A path for a file that goes again. The directory is made anew when somebody has taken it away. */
+/** A path for a temporary file. The directory is made anew when it has been removed. */
 export function scratchFile(scratchDirectory: string, name: string): string {
   mkdirSync(scratchDirectory, { recursive: true, mode: 0o700 });
   return join(scratchDirectory, name);
@@ -63,12 +63,12 @@ export function databaseUuids(databasesDirectory: string): string[] {
   return existsSync(databasesDirectory) ? readdirSync(databasesDirectory) : [];
 }
 
-/** A branch's file in the making, `<branch>.db.<ulid>.tmp`, and what SQLite or a restore may put beside it. */
+/** A branch's unfinished file, `<branch>.db.<ulid>.tmp`, and what SQLite or a restore may put beside it. */
 const unfinished = /\.db\.[0-9A-Z]{26}\.tmp(?:-wal|-shm|-journal|\.restoring)?$/;
 
 /**
- * Removes what a crash has left of files that were being made for the database. Call while none is being made. A power
- * loss may bring them back; then the next start removes them.
+ * Removes unfinished files of the database that a crash has left. Call while none is being made. A power loss may bring
+ * them back; then the next start removes them.
  */
 export function removeLeftovers(databasesDirectory: string, uuid: string): void {
   const directory = databaseDirectory(databasesDirectory, uuid);
@@ -101,12 +101,12 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   await disk.syncDirectory(dirname(directory));
 }
 
-/** What stands beside a branch's file: its log, SQLite's index of that, and marks of ours. */
+/** What lies beside a branch's file: its log, SQLite's index of that, and marks of ours. */
 const besides = ["-wal", "-shm", restoredMark, unprovenMark, ".patching", nextMark];
 
 /**
- * Removes a branch's file and everything that stands beside it; the file first, so that what a crash leaves is nothing
- * that anybody would open. Whoever makes a file in its place removes the rest before.
+ * Removes a branch's file and everything beside it; the file first, so that a crash leaves nothing that would be
+ * opened. Making a file in its place first removes the rest.
  */
 export function removeFile(path: string): void {
   for (const suffix of ["", ...besides]) rmSync(`${path}${suffix}`, { force: true });
@@ -128,12 +128,12 @@ export async function replaceFile(temporary: string, path: string, disk: Disk): 
 export function finishReplacement(path: string): void {
   const next = `${path}${nextMark}`;
   if (!existsSync(next)) return;
-  // The old file's log must never stand beside the new file.
+  // The old file's log must never lie beside the new file.
   for (const suffix of ["", "-wal", "-shm", unprovenMark, ".patching"]) rmSync(`${path}${suffix}`, { force: true });
   renameSync(next, path);
 }
 
-/** From now on nobody uses the branch's log before it is proven, in whichever process. */
+/** From now on no process uses the branch's log before it is proven. */
 export function markUnproven(path: string): void {
   markFile(`${path}${unprovenMark}`);
 }
@@ -173,7 +173,7 @@ export function branchesWithLogs(
   return found;
 }
 
-/** The names of a branch's file and of what stands beside it. */
+/** The names of a branch's file and of what lies beside it. */
 const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.next)?$/;
 
 /** What a removal of unused copies came to. */
@@ -217,7 +217,7 @@ export function removeUnused(
   return { removed: unused.length + setAside, setAside, unshipped: unshipped.size, directories };
 }
 
-/** Every database of which this disk has anything, set aside or not. */
+/** Every database that this disk has anything of, set aside or not. */
 export function listDatabasesOnDisk(databasesDirectory: string): string[] {
   const uuids = new Set([...databaseUuids(databasesDirectory), ...namesIn(quarantineDirectory(databasesDirectory))]);
   return [...uuids].filter((uuid) => countFiles(databasesDirectory, uuid) > 0);

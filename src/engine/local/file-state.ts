@@ -1,8 +1,8 @@
 /**
- * The state row of a database file that nobody may touch: read from its pages and from its log, without SQLite.
+ * The state row of a database file that must not be touched: read from its pages and from its log, without SQLite.
  *
  * Always true: the files are opened for reading only, no lock is taken and nothing appears beside them, so that a node
- * which has the file open minds nothing. Of a file that a node writes meanwhile it is a moment's state.
+ * that has the file open is not disturbed. Of a file that is being written it is a moment's state.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -18,7 +18,7 @@ const statePage = 2;
 export interface FileState {
   /** With what the log adds. */
   readonly state: DatabaseState;
-  /** Whole commits that the log holds; they may have been folded into the file. */
+  /** Whole commits that the log holds; they may have been checkpointed into the file. */
   readonly loggedCommits: number;
   readonly bytes: number;
 }
@@ -32,7 +32,7 @@ export function readFileState(path: string): FileState {
     if (read !== pageBytes) throw new StoreError("corrupt", "the file is too short for a database");
     const { size: bytes } = fstatSync(descriptor);
     const logged = findNewestStatePage(path);
-    // What was folded in may be newer than a log that is written over from its start.
+    // What was checkpointed may be newer than a log that is written over from its start.
     const inFile = decodeStatePage(page);
     const inLog = logged.page && decodeStatePage(logged.page);
     return { state: inLog && inLog.txid > inFile.txid ? inLog : inFile, loggedCommits: logged.commits, bytes };
@@ -52,7 +52,7 @@ function findNewestStatePage(path: string): { readonly page: Uint8Array | undefi
       page = read.at(-1)!.images.find((image) => image.page === statePage)?.bytes ?? page;
     }
   } catch (error) {
-    // Somebody writes it just now: what was read so far was true.
+    // A writer is at work just now: what was read so far was true.
     if (!(error instanceof WalChanged)) throw error;
   } finally {
     log.close();

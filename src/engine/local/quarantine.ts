@@ -1,12 +1,13 @@
 /**
- * What is kept of local files that must not be used and may hold somebody's acknowledged writes.
+ * What is kept of local files that must not be used and may hold acknowledged writes.
  *
  * A branch's file and its log are moved to `quarantine/<uuid>/` in the data directory, under a name of their own, with
- * a label beside them that says what they are and why they are there. Always true: the label is on disk before
- * the first of them moves, as `<name>.moving`, and is called `<name>.json` once they all have; a start, and the next
- * opening of the branch, finish what a crash or a failing disk has left of a move before the branch is opened. So a log
- * is never parted from its file, and nothing is set aside without a word. It stays until an operator removes it, or an
+ * a label beside them that says what they are and why they are there. It stays until an operator removes it, or an
  * erasure or the deletion of its database does.
+ *
+ * Always true: the label is on disk before the first of them moves, as `<name>.moving`, and is called `<name>.json`
+ * once they all have; a start, and the next opening of the branch, finish what a crash or a failing disk has left of a
+ * move before the branch is opened. So a log is never parted from its file, and nothing is set aside without a label.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -26,7 +27,7 @@ export interface SetAside {
   readonly txid: number | undefined;
   /** The id of the writer epoch under which that was written, in hexadecimal digits. */
   readonly tenure: string | undefined;
-  /** Where the branch's manifest stood then; undefined where there is none. */
+  /** How far the branch's manifest was then; undefined where there is none. */
   readonly manifest: Pick<Manifest, "epoch" | "seq" | "txid"> | undefined;
   /** Unix ms. */
   readonly atMs: number;
@@ -42,7 +43,7 @@ export interface Quarantined {
   /** The name that its label and files share. */
   readonly name: string;
   readonly directory: string;
-  /** Undefined for what an older build has set aside without a word, or a label that cannot be read. */
+  /** Undefined for what an older build has set aside without a label, or a label that cannot be read. */
   readonly label: SetAside | undefined;
   /** Whether the move was not finished: the next start does that. */
   readonly isMoving: boolean;
@@ -109,7 +110,7 @@ export class Quarantine {
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),
     };
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    // Before the label stands: whatever fails from there on, the move is finished before anything takes the file's
+    // Before the label is there: whatever fails from here on, the move is finished before anything takes the file's
     // place.
     this.#unfinished.add(`${uuid}/${branchId}`);
     await placeFile(
@@ -142,7 +143,7 @@ export class Quarantine {
     this.#options.changed(this.count);
   }
 
-  /** May be done again: what has moved is left alone, and so is what stands in its place since. */
+  /** May be done again: what has moved is left alone, and so is what has taken its place since. */
   async #finish(folder: string, name: string, { uuid, branchId, files }: SetAside): Promise<void> {
     const { databasesDirectory, disk, world } = this.#options;
     const path = branchPath(databasesDirectory, uuid, branchId);
@@ -167,8 +168,8 @@ export class Quarantine {
 const besides = ["", "-wal"];
 
 /**
- * Everything that lies in the quarantine of a data directory, oldest first of each database. May be asked of the
- * directory of a node that runs.
+ * Everything in the quarantine of a data directory, oldest first of each database. Also works on the directory of a
+ * running node.
  */
 export function listQuarantine(dataDirectory: string): Quarantined[] {
   const root = quarantineDirectory(join(dataDirectory, "db"));

@@ -2,12 +2,13 @@
  * What this node has seen of each branch in object storage: how far along its manifests it was served from, and how far
  * each claim has been shipped. And the number of each database's catalog.
  *
- * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
- * cache before object storage gives, and a storage that was put back to an older state is found out, also after a
- * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and
- * synced a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never
- * wrong. Nothing is written for a write: a branch is noted when it is opened, claimed and closed, and every
- * `seenNotedMs` between. Forgotten only when the branch is deleted, or an operator accepts the older state. Must not
+ * It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and synced a
+ * moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never wrong. A
+ * write notes nothing: a branch is noted when it is opened, claimed and closed, and every `seenNotedMs` between. It is
+ * forgotten only when the branch is deleted, or an operator accepts the older state.
+ *
+ * Always true: what was noted only rises, so that a reader here never sees the branch go back, whatever a cache before
+ * object storage gives, and a storage that was put back to an older state is found out, also after a restart. Must not
  * know: files of databases, handles.
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
@@ -20,17 +21,17 @@ import type { Manifest } from "../../format/history/manifest.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 
-/** Branches of which a thread remembers the newest manifest that it served from. */
+/** Branches for which a thread remembers the newest manifest that it served from. */
 const seenManifestsMax = 100_000;
 /**
- * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
+ * How often what was seen of a branch is noted on disk while it is written, and for how many branches of a thread in
  * one second: 0.1 ms each.
  */
 export const seenNotedMs = 30_000;
 const seenNotedPerTickMax = 256;
 /** And how many of these a second are synced: commits wait for the same disk. */
 const seenSyncedPerTickMax = 4;
-/** Claims of a branch of which is noted how far they were shipped: twice what a manifest lists. */
+/** Claims of a branch for which it is noted how far they were shipped: twice what a manifest lists. */
 const seenClaimsMax = 32;
 
 /** Which of a branch's manifests one is: manifests follow each other by epoch, within one by number. */
@@ -59,7 +60,7 @@ interface Seen extends ManifestPosition {
   savedAtMs: number;
 }
 
-/** Stands for the catalog among the branches of a database: no branch has such an id. */
+/** The catalog's key among the branches of a database: no branch has such an id. */
 const catalogName = "catalog";
 
 export class SeenManifests {

@@ -1,10 +1,12 @@
 /**
- * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
- * databases, finding out what became of changes that were left in doubt.
+ * What a thread does for its databases without a call: collecting garbage, trimming history, purging deleted databases,
+ * resolving changes left in doubt.
  *
- * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by
- * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
- * brings it back.
+ * Always true:
+ * - one round of collection runs at a time
+ * - a chore that fails is tried again later
+ * - a chore is forgotten only by a restart, or because another node has the database: the next claim of a branch, or
+ *   the marker of a deletion, brings it back
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
@@ -18,7 +20,7 @@ import { needsOperator } from "../api/failures.ts";
  */
 const choresMax = 100_000;
 /**
- * A deleted database that waits for copies on nodes that are down is looked at ever more rarely, up to this: as
+ * A deleted database that waits for copies on nodes that are down is looked at more and more rarely, up to this: as
  * rarely as its copies are asked for.
  */
 export const purgeAgainMsMax = 3_600_000;
@@ -31,7 +33,7 @@ export interface BackgroundJobsOptions {
   readonly world: World;
   readonly collector: GarbageCollector;
   readonly graceMs: number;
-  /** Ends branches whose time is over, and lets go of history that has left the window. */
+  /** Ends branches whose time is over, and removes history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;
   /** Learns what became of a change of the catalog that was left in doubt. Throws while it cannot. */
   readonly settle: (uuid: string) => Promise<void>;
@@ -48,9 +50,7 @@ type Chore = "settle" | "collect" | "purge";
 /** The first goes first when more than one is due. */
 const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
-/**
- * When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does.
- */
+/** When a chore is to be done, on world.monotonicMs(): at the first request, and once more at the last one. */
 interface Due {
   readonly nextMs: number;
   readonly lastMs: number;
@@ -77,8 +77,8 @@ export class BackgroundJobs {
   }
 
   /**
-   * Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next
-   * claim, pack or deletion.
+   * Whether one more deleted database can be remembered. A forgotten collection comes back with the next claim, pack or
+   * deletion.
    */
   get mayPurge(): boolean {
     return this.#due.purge.size < this.#most;
@@ -94,7 +94,8 @@ export class BackgroundJobs {
   }
 
   /**
-   * A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask.
+   * A change of the database's catalog was left in doubt. Reading the catalog resolves it too, but there may be no
+   * reader.
    */
   inDoubt(uuid: string): void {
     this.#plan("settle", uuid, settleAgainMs);
@@ -143,7 +144,7 @@ export class BackgroundJobs {
   async #run(chore: Chore, uuid: string): Promise<void> {
     const { collector, groom, settle, isOurs, graceMs, alarms, notice } = this.#options;
     try {
-      // Whoever holds the database now: the change is this node's.
+      // Whichever node holds the database now: the change is this node's.
       if (chore === "settle") return await settle(uuid);
       if (chore === "purge") {
         const again = await collector.purge(uuid);
@@ -176,7 +177,7 @@ export class BackgroundJobs {
     }
   }
 
-  /** Ever more rarely: a node that is down may never come back. Said once, and again when the reason is another one. */
+  /** More and more rarely: a node that is down may never come back. Logged once, and again when the reason changes. */
   #purgeLater(uuid: string, why: string): void {
     const { graceMs, notice } = this.#options;
     const before = this.#pauses.get(uuid);

@@ -1,11 +1,15 @@
 /**
- * Deletes what has expired from the databases that this thread writes, a few of them each second; and sees to it that
- * somebody does when they are not open any more.
+ * Deletes what has expired from the databases that this thread writes, a few of them each second, and makes sure that
+ * it is deleted when they are no longer open.
  *
- * Always true: a sweep is a write like any other, except that it sheds nobody's and makes no database look used; it
- * touches none that another node has, and claims a branch that nobody writes only when a look has found something to
- * remove. When a branch closes that was written, or whose policy lets go of memories by their age, what will be due of
- * it stands in the index, from its last sweep or from a look at its rows. Must not know: what expires.
+ * Always true:
+ * - a sweep is a write like any other, except that it sheds no other write and makes no database look used
+ * - it touches no database that another node has, and claims an unclaimed branch only when a look has found something
+ *   to remove
+ * - when a branch closes that was written, or whose policy removes memories by their age, the index has what will be
+ *   due of it, from its last sweep or from a look at its rows
+ *
+ * Must not know: what expires.
  */
 import { toRefusalData } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
@@ -43,7 +47,7 @@ interface Sweep {
   readonly begunAtMs: number;
   /** Where the next one goes on. */
   position: WriteOutput<"sweep">["position"];
-  /** The state of which it was through, and the retention by which it was. */
+  /** The state that it has swept completely, and the retention that it used. */
   sweptTxid?: number | undefined;
   sweptBy?: string | undefined;
 }
@@ -81,7 +85,7 @@ export class ExpiredRowSweeper {
         if (!this.#findsDue(database, sweep)) continue;
       }
       this.#sweep(database, sweep, Infinity).catch((error: unknown) => {
-        // Whoever has the database now sweeps it.
+        // The node that has the database now sweeps it.
         if (!(error instanceof TurnedAway))
           this.#options.notice(`a sweep of expired rows failed (${toRefusalData(error)?.code ?? "fault"})`, "");
       });
@@ -129,20 +133,20 @@ export class ExpiredRowSweeper {
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
     if (manifest.now.history === undefined) return;
     const { timelines } = await readHistory(source(uuid).store, manifest.now);
-    // Whoever has claimed a branch trims its history.
+    // The node that has claimed a branch trims its history.
     if (timelines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
       await database.claimNext();
   }
 
-  /** The branch's file is about to be closed, nobody waits for anything of it. */
+  /** The branch's file is about to be closed; no call waits for it. */
   closing(database: Database): void {
     const { uuid, branchId, manifest, historyId } = database.opened;
     const { due, world, retentions, isHeld } = this.#options;
     if (database.poisoned || database.ended) return;
-    // Whoever wrote a branch last has noted what there is, but not what a policy lets go of that has come since.
+    // The branch's last writer has noted what there is, but not what a newer policy removes.
     const { eventMaxAgeMs, supersededMaxAgeMs } = retentions.of(uuid) ?? {};
     if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;
-    // Every state that the branch has let go of by now has left the window by then, or a checkpoint keeps it.
+    // Every state that the branch has dropped by now has left the window by then, or a checkpoint keeps it.
     const { history } = manifest.now;
     if (database.claimed && history !== undefined && history.id !== historyId)
       due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });

@@ -1,5 +1,5 @@
 /**
- * What this thread knows to be due later in its databases, noted where a node finds it that need not have them open.
+ * What this thread knows to be due later in its databases, noted where any node finds it without opening them.
  *
  * Always true: what is noted is put, unless object storage does not answer until the thread ends; the newest entry of a
  * branch is not put twice. An entry too many costs a look, so nothing here has to be exact. Must not know: what

@@ -2,19 +2,18 @@
  * Reclaims what no branch of a database refers to any more.
  *
  * The protocol (why a paused collector can do no harm): read the catalog, then list, then mark from every manifest and
- * history; what is listed and unmarked, and can no longer be published by anybody, is *condemned* by a compare-and-set
- * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it
- * changes; after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone
- * unless the manifest says that nothing named so early is still to come.
+ * history; what is listed and unmarked, and can no longer be published, is *condemned* by a compare-and-set of the very
+ * catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it changes; after the
+ * grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone unless the manifest
+ * says that nothing named so early is still to come.
  *
- * Always true: only what was read tells what is garbage, never that something could not be read. A branch of the
- * catalog whose manifest or history is missing or cannot be decoded ends the round with that error before anything is
- * condemned or deleted, for as long as it is so: its objects are all there is to rebuild it from. A manifest that no
- * branch of the catalog names is a fork in the making, or what is left of a deleted branch. It is condemned, and that
- * is safe however old the catalog and however incomplete the listing: a branch that was announced since has changed the
- * catalog, so that the compare-and-set fails; one that is announced later meets the condemned key and begins again
- * under another id. A listing only proposes: a key that it leaves out is condemned later, one that is gone already is
- * deleted once more.
+ * Always true: only what was read makes an object garbage, never a failed read. A branch of the catalog whose manifest
+ * or history is missing or cannot be decoded ends the round with that error before anything is condemned or deleted:
+ * its objects are all there is to rebuild it from. A manifest that no branch of the catalog names is an unfinished
+ * fork, or what is left of a deleted branch. It is condemned, and that is safe however old the catalog and however
+ * incomplete the listing: a branch that was announced since has changed the catalog, so that the compare-and-set fails;
+ * one that is announced later meets the condemned key and begins again under another id. A listing only proposes: a key
+ * that it omits is condemned later, one that is gone already is deleted again.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -34,11 +33,11 @@ import { referenced } from "../history/timelines.ts";
 import { lostManifest, wentBack } from "../api/missing-objects.ts";
 
 /**
- * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by
+ * An object may come to a deleted database this many graces after the last one was removed: an hour, as the grace is by
  * default. It is looked for half way and at the end, and the erasures of the database are complete then.
  */
 export const lateGraces = 6;
-/** Deleted databases of which a thread remembers since when it has found nothing. */
+/** Deleted databases for which a thread remembers since when it has found nothing. */
 const purgesRememberedMax = 100_000;
 
 export interface GarbageCollectorParts {
@@ -73,7 +72,7 @@ interface Marks {
 export interface Survey extends Marks {
   readonly catalog: Catalog;
   readonly listed: readonly string[];
-  /** Ids of branches whose next manifest will let go of something that nothing refers to. */
+  /** Ids of branches whose next manifest will drop what nothing refers to. */
   readonly branchesToRewrite: ReadonlySet<string>;
 }
 
@@ -123,8 +122,8 @@ export class GarbageCollector {
 
   /**
    * Deletes every object of a database that was deleted long enough ago, its catalog last. A put that its writer has
-   * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then,
-   * and for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms
+   * abandoned may land after that: it is looked for twice more, and what came is deleted. The marker stays until then,
+   * and for as long as a node may have a copy, as it tells that node of the deletion. Gives when to look again, in ms
    * from now, or what that waits for, in words; undefined when all of it is over.
    */
   async purge(uuid: string): Promise<number | string | undefined> {
@@ -270,7 +269,7 @@ export class GarbageCollector {
   }
 }
 
-/** Whether nobody can ever publish the unreferenced object any more. Pure. */
+/** Whether the unreferenced object can never be published any more. Pure. */
 function isGarbage(key: string, manifests: ReadonlyMap<string, Manifest>): boolean {
   const [folder, id] = key.split("/");
   assert(folder !== undefined, "a key has a folder");
@@ -279,7 +278,7 @@ function isGarbage(key: string, manifests: ReadonlyMap<string, Manifest>): boole
   const named = folder === "seg" || folder === "hist" ? parsePoolId(id ?? "") : undefined;
   if (!named) return false;
   const manifest = manifests.get(named.branchId);
-  // The branch is gone: what its last writers still put, nobody can ever refer to.
+  // The branch is gone: nothing can ever refer to what its last writers still put.
   if (!manifest) return true;
   return named.epoch < manifest.epoch || (named.epoch === manifest.epoch && named.ulid < manifest.garbageBelowUlid);
 }

@@ -2,11 +2,15 @@
  * From a branch's name to an open file that is provably a point of its history.
  *
  * A local file is a cache: its own pages say which writer epoch wrote it and how far (`__service_state`), and the
- * manifest says which writer epochs there were and how far each came (engine/opening/file-standing). Always true: a
- * file is used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine); it
- * is never shipped from unless this node holds the branch's newest writer epoch. A manifest that is older than one this
- * node has seen is refused, and nothing is touched for it, unless an operator accepts it; then what is newer here is
- * set aside first. Must not know: queues, commits.
+ * manifest says which writer epochs there were and how far each came (engine/opening/file-standing).
+ *
+ * Always true:
+ * - a file is used as it is, rolled forward, replaced by the manifest's state, or set aside (engine/local/quarantine)
+ * - it is never shipped from unless this node holds the branch's newest writer epoch
+ * - a manifest older than one this node has seen is refused, and nothing is touched for it, unless an operator accepts
+ *   it; then what is newer here is set aside first
+ *
+ * Must not know: queues, commits.
  */
 import { existsSync, statSync } from "node:fs";
 import { readState, type DatabaseState } from "../../model/schema.ts";
@@ -87,7 +91,7 @@ export class BranchOpening {
     // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
     const logWasLeft = existsSync(`${this.#path}-wal`);
     const found = await this.#openFile();
-    // A log that is lost was folded in by somebody else.
+    // If the log is lost, another process has checkpointed it.
     return { ...found, historyId: found.manifest.now.history?.id, slackUnknown: logWasLeft || found.logIsLost };
   }
 
@@ -170,7 +174,7 @@ export class BranchOpening {
       if (used) await this.#setAside(manifest, state, used.why);
       return undefined;
     } catch (error) {
-      // Where the log was let go of, the connection is closed already.
+      // Where the log was released, the connection is closed already.
       if (connection?.raw.open) closeKeepingLog(this.#parts, connection);
       if (!isBroken(error)) throw error;
       await this.#setAside(manifest, undefined, "it was not a database that could be read");
@@ -179,7 +183,7 @@ export class BranchOpening {
   }
 
   /**
-   * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is of no use.
+   * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is unusable.
    */
   async #useAsItStands(
     connection: Connection,
@@ -190,7 +194,7 @@ export class BranchOpening {
     const { now } = manifest;
     const { uuid, branchId } = this.#target;
     const { places, nodeId, acceptsRollback } = this.#parts;
-    // What was shipped to a history that is given up is not in object storage.
+    // What was shipped to an abandoned history is not in object storage.
     const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
       isOlder ? undefined : places.shippedTo(uuid, branchId, writerEpoch);
     switch (computeStanding(now, state, nodeId, shippedTo)) {
@@ -227,8 +231,8 @@ export class BranchOpening {
 const acceptedAsOlder = "object storage was put back to before it, which was accepted";
 
 /**
- * Whether a file is what a full disk has left of a first one under an earlier build: of fewer bytes than an empty
- * database has, and no database that can be read. Nothing was ever written into such a file.
+ * Whether a full disk left this as a first file under an earlier build: fewer bytes than an empty database has, and no
+ * readable database. Nothing was ever written into such a file.
  */
 function isCutFirstFile(path: string, empty: Uint8Array): boolean {
   if (!existsSync(path) || statSync(path).size >= empty.length) return false;

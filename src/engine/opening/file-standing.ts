@@ -6,13 +6,13 @@
  * that it holds is known to have reached object storage (a state of a timeline that the manifest has or had, at or
  * below what the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
  *
- * Why a claim that the manifest does not list is either old or never was: claims rise, each begins above every
+ * Why a claim that the manifest does not list is either old or never existed: claims rise, each begins above every
  * transaction id that was reserved before it, and only the oldest leave the manifest's table. So an id below the
- * table's first is of a claim that has left it, and what this node noted of that claim tells how far it was shipped; an
- * id at or above it is of a claim that this history never had: object storage was put back to before it. The same is
- * true of an id that the manifest never reserved. One case is taken for old that is not: storage was put back while
- * this node was away, and claimed by others sixteen times since; what was shipped before is then given up with the
- * history that it was shipped to.
+ * table's first belongs to a claim that has left it, and what this node noted of that claim tells how far it was
+ * shipped; an id at or above it belongs to a claim that this history never had: object storage was put back to before
+ * it. The same is true of an id that the manifest never reserved. One case is taken for old that is not: storage was
+ * put back while this node was away, and claimed by others sixteen times since; what was shipped before is then
+ * abandoned with the history that it was shipped to.
  */
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { DatabaseState } from "../../model/schema.ts";
@@ -64,7 +64,7 @@ function unclaimed(manifest: Manifest, txid: number, nodeId: string): Standing {
 }
 
 function ofUnlistedClaim(manifest: Manifest, txid: number, shippedTo: number | undefined): Standing {
-  // A fork that nobody has claimed is the state it was forked from, whoever wrote that.
+  // A fork without a claim is the state it was forked from, whichever node wrote that.
   if (manifest.epoch === 0 && txid === manifest.txid) return "current";
   const isOld = txid < (manifest.writerEpochs[0]?.firstTxid ?? Infinity);
   if (!isOld && txid > manifest.txid) return "beyond";
@@ -84,8 +84,9 @@ export function isOwn(manifest: Manifest, state: DatabaseState, nodeId: string):
 }
 
 /**
- * Whether nobody can have more than this node's file: the claims since gave up nothing of it, at most what would follow
- * it. A node claims like that when its file may lack what it acknowledged, and may die before the file is shipped.
+ * Whether no node can have more than this node's file: the claims since gave up nothing of it, at most what would
+ * follow it. A node claims like that when its file may lack what it acknowledged, and may die before the file is
+ * shipped.
  */
 function isNewest(manifest: Manifest, state: DatabaseState, nodeId: string): boolean {
   if (manifest.node !== nodeId || manifest.lost.some((range) => within(range, state.txid))) return false;

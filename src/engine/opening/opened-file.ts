@@ -1,9 +1,9 @@
 /**
  * A branch's file, open, with its place in the branch's history.
  *
- * Always true: the log that is read for shipping stands behind the last group that the manifest covers; a log's file is
- * left there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its manifest
- * came from.
+ * Always true: the log is read for shipping from behind the last group that the manifest covers; a log's file is left
+ * there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its manifest came
+ * from.
  */
 import { existsSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -20,7 +20,7 @@ import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";
 import { isOwn } from "./file-standing.ts";
 
-/** The same for an engine thread, which everybody else waits for. */
+/** The same for an engine thread, which all calls wait for. */
 const engineBusyMs = 250;
 
 /** What a file is opened with. */
@@ -40,7 +40,7 @@ export interface Opened {
   readonly manifest: ManifestWriter;
   /** The history that the manifest named when the file was opened. */
   readonly historyId: string | undefined;
-  /** Stands behind the last group that the manifest covers. */
+  /** Begins behind the last group that the manifest covers. */
   readonly log: WalReader;
   readonly statePage: number;
   /** Whether nothing that this branch ever acknowledged can be missing here. */
@@ -71,7 +71,7 @@ export function openConnection(path: string): Connection {
   return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB, busyMs: engineBusyMs });
 }
 
-/** What stands in the closed file, its log included; undefined when it is gone or cannot be read. */
+/** The state row of the closed file, its log included; undefined when it is gone or cannot be read. */
 export function readClosedState(path: string): DatabaseState | undefined {
   if (!existsSync(path)) return undefined;
   let connection: Connection | undefined;
@@ -99,8 +99,8 @@ export function closeKeepingLog(parts: Pick<FileOpeningParts, "disk">, connectio
   try {
     new WalFile(connection.path, parts.disk).closeKeeping(connection);
   } catch (error) {
-    // The connection is closed all the same. A file that cannot be read once more is set aside or was the caller's
-    // error already.
+    // The connection is closed anyway. A file that cannot be read once more is set aside or was the caller's error
+    // already.
     if (!isBroken(error)) throw error;
   }
 }

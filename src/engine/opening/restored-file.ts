@@ -2,7 +2,8 @@
  * A branch's local file brought to the state of its manifest, from what object storage has.
  *
  * Always true: before such a state is there, a mark on the disk beside it says that its node may have acknowledged more
- * than it has; the mark goes when the branch is claimed. Must not know: which file is to be brought forward, or why.
+ * than it has; the mark is removed when the branch is claimed. Must not know: which file is to be brought forward, or
+ * why.
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
@@ -25,7 +26,7 @@ export interface RestoringParts {
 }
 
 /**
- * Stands beside a file that was restored and not written since: its node may have acknowledged more than it has, under
+ * Lies beside a file that was restored and not written since: its node may have acknowledged more than it has, under
  * transaction ids that must not be given again.
  */
 function restoredMarker(path: string): string {

@@ -19,7 +19,7 @@ export interface ManifestReadingParts {
   readonly world: World;
   readonly store: ObjectStore;
   readonly nodeId: string;
-  /** A manifest of the branch, of so many bytes, has landed. */
+  /** A manifest of the branch, of this many bytes, has landed. */
   readonly manifestLanded: (bytes: number) => void;
   /** What this node has seen of each branch. */
   readonly places: SeenManifests;

@@ -1,9 +1,8 @@
 /**
  * Makes open databases: the file, its manifest, its shipper and its actor, tied together.
  *
- * Owns what outlives a handle on this thread and is no claim (engine/writer/branch-claims): the files that are made and
- * removed, what was set aside of them, and the permits that all handles share. Must not know: what is open, what is
- * asked of it.
+ * Owns what outlives a handle on this thread, except claims (engine/writer/branch-claims): making, removing and setting
+ * aside files, and the permits that all handles share. Must not know: what is open, what is asked of it.
  */
 import { existsSync } from "node:fs";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
@@ -187,12 +186,14 @@ export class DatabaseOpener {
     };
   }
 
-  /** Proves the log of a handle that was given up after a fault of the disk (sqlite/wal/wal). */
+  /** Proves the log of a handle that failed after a fault of the disk (sqlite/wal/wal). */
   prove(database: Database): Promise<void> {
     return proveBranch(database.path, this.#parts.disk);
   }
 
-  /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
+  /**
+   * Makes the catalog of a database that an older build has left without one; the next claim of a branch tries again.
+   */
   async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
     const { leaseState, engine, catalogs } = this.#parts;
     if (!engine.shipping || leaseState.getLeaseEpoch(uuid) === undefined) return;
@@ -213,8 +214,7 @@ export class DatabaseOpener {
   }
 
   /**
-   * A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely
-   * fenced.
+   * A handle failed: what was held of its branch is not certain any more, nor is its log unless it was merely fenced.
    */
   forget(database: Database, error: unknown, notice: DatabaseEvents["notice"]): void {
     try {
@@ -229,8 +229,7 @@ export class DatabaseOpener {
   }
 
   /**
-   * Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they
-   * are called.
+   * Names of the database's branches whose logs hold something here. Throws StoreError when their names cannot be told.
    */
   async namesWithLogs(uuid: string): Promise<string[]> {
     const { engine, catalogs, isDeleted } = this.#parts;
@@ -241,8 +240,8 @@ export class DatabaseOpener {
   }
 
   /**
-   * Removes the closed file of a branch that does not exist any more. Where nobody has deleted it, as the catalog was
-   * put back to one that is older than the branch, the file is set aside.
+   * Removes the closed file of a branch that does not exist any more. If the branch was not deleted, but the catalog
+   * was put back to one older than it, the file is set aside.
    */
   async removeBranch(uuid: string, branchId: string, notice: DatabaseEvents["notice"]): Promise<void> {
     const path = branchPath(this.#parts.engine.databasesDirectory, uuid, branchId);
@@ -258,8 +257,8 @@ export class DatabaseOpener {
   }
 
   /**
-   * Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no
-   * copy, and stays.
+   * Removes this node's copy of the database, with what was set aside. What it has seen of the database in object
+   * storage is no copy, and stays.
    */
   async removeCopy(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;

@@ -1,4 +1,4 @@
-/** Ends branches whose time is over: in the catalog, and what is open or on the disk of them. */
+/** Ends branches whose time is over: in the catalog, and their open handles and files. */
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { Branches } from "../branches/branches.ts";
 import type { Registry } from "./registry.ts";

@@ -1,9 +1,12 @@
 /**
  * How a handle is opened, closed, evicted, and rebuilt after a failure.
  *
- * Always true: a poisoned handle is abandoned and its log proven before anybody else gets the branch; a handle that
- * gives way to another is covered by object storage; there are never more handles than there may be. Must not know: who
- * asks for a branch, and when it is to be closed.
+ * Always true:
+ * - a failed handle is abandoned, and its log proven before another caller gets the branch
+ * - a handle that gives way to another is covered by object storage
+ * - there are never more handles than there may be
+ *
+ * Must not know: who asks for a branch, and when it is to be closed.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { sleep, type World } from "../../base/world.ts";
@@ -68,7 +71,7 @@ export class HandleLifecycle {
     return !this.#uncovered.has(manifest);
   }
 
-  /** From now on a log that cannot be proven is left to whoever opens it next. */
+  /** From now on a log that cannot be proven is left to the next opening. */
   endTries(): void {
     this.#isEnding = true;
   }
@@ -82,7 +85,7 @@ export class HandleLifecycle {
   /** Opens the branch in the place that was taken for it. */
   async #openReserved(key: string, target: Target, manifest: ManifestWriter | "newest" | undefined): Promise<void> {
     const { opener, events } = this.#options;
-    // A recovered log is synced from the first instant on, and that may fail before anybody has the handle.
+    // A recovered log is synced from the first instant on, and that may fail before any caller has the handle.
     const failures: { readonly error: unknown }[] = [];
     let database: Database | undefined;
     try {
@@ -105,8 +108,8 @@ export class HandleLifecycle {
   }
 
   /**
-   * Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives
-   * what was in the way.
+   * Opens the branch anew in the place of the closed handle; at the old state when the new one is not available. Gives
+   * the obstacle.
    */
   async reopen(key: string, target: Target, old: Database): Promise<StoreError | undefined> {
     // Its place among the open ones stays its own.
@@ -129,7 +132,7 @@ export class HandleLifecycle {
     try {
       database.close();
     } catch (error) {
-      // The handle is gone all the same, and whoever opens the file next finds what it holds.
+      // The handle is gone even so, and the next opening of the file finds what it holds.
       this.#options.events.notice(
         "warn",
         `a file did not close in order (${getErrorCode(error)})`,
@@ -186,9 +189,9 @@ export class HandleLifecycle {
   }
 
   /**
-   * After a storage failure: everyone is refused, whoever reads or syncs is waited for, the log is proven anew. Until
-   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that was
-   * lost to another writer goes the same way; what its file is worth is judged when it is opened again.
+   * After a storage failure: every caller is refused, reads and syncs under way are waited for, the log is proven anew.
+   * Until that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that
+   * was lost to another writer goes the same way; what its file is worth is judged at the next opening.
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
     const { events, opener } = this.#options;
@@ -203,7 +206,7 @@ export class HandleLifecycle {
     void this.#slots.occupy(key, () => this.closeFailed(database, target));
   }
 
-  /** Closes a handle that was given up, and resolves when its log is proven: only then is it opened again. */
+  /** Closes a failed handle, and resolves when its log is proven: only then is it opened again. */
   async closeFailed(database: Database, target: Target): Promise<void> {
     const { world, events, opener } = this.#options;
     opener.noteSeen(database);

@@ -1,8 +1,8 @@
 /**
  * Which branches of a thread are open, opening, closing or being rebuilt.
  *
- * - A slot is open, with its handle, or busy: somebody has the branch to himself, and there is no handle. A branch that
- *   is neither has no slot.
+ * - A slot is open, with its handle, or busy: one caller has the branch exclusively, and there is no handle. A branch
+ *   that is neither has no slot.
  * - `occupy` makes an empty slot busy, `release` a busy one open, `take` an open one empty; an occupation that ends
  *   without a handle leaves it empty.
  *
@@ -15,7 +15,7 @@ import type { Target } from "../api/protocol.ts";
 
 type Slot =
   | { readonly kind: "open"; readonly database: Database }
-  /** The promise ends when the slot may be looked at again; a failure is everybody's who waited. */
+  /** The promise ends when the slot may be looked at again; its failure reaches every waiter. */
   | { readonly kind: "busy"; readonly until: Promise<void> };
 
 /** The slots of one engine thread, by key. */
@@ -42,18 +42,18 @@ export class HandleSlots {
     this.#slots.set(key, slot);
   }
 
-  /** Takes the handle out: nobody is given it any more. */
+  /** Takes the handle out: no caller is given it any more. */
   take(key: string): void {
     if (this.#slots.get(key)?.kind === "open") this.#remove(key);
   }
 
-  /** What keeps everybody from the key, if anything does. */
+  /** What keeps callers from the key, if anything does. */
   busy(key: string): Promise<void> | undefined {
     const slot = this.#slots.get(key);
     return slot?.kind === "busy" ? slot.until : undefined;
   }
 
-  /** Keeps everybody else from the key while `act` runs. */
+  /** Keeps all other callers from the key while `act` runs. */
   occupy(key: string, act: () => Promise<void>): Promise<void> {
     assert(!this.#slots.has(key), "a key is occupied by one at a time");
     const until: Promise<void> = act().finally(() => {
@@ -118,7 +118,7 @@ export class HandleSlots {
     return this.listKeys(uuid).flatMap((key) => this.get(key) ?? []);
   }
 
-  /** What keeps everybody from a branch of the database, if anything does. */
+  /** What keeps callers from a branch of the database, if anything does. */
   findBusy(uuid: string): Promise<void> | undefined {
     for (const key of this.listKeys(uuid)) {
       const until = this.busy(key);

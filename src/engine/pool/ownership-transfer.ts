@@ -1,10 +1,10 @@
 /**
  * Takes databases over and hands them over: what comes before the first write under a lease, and after the last one.
  *
- * Always true: a database counts as held only once whatever is open of it is at its newest manifests, no claim that was
- * on its way can land on one of this node's any more, nor any change of its branches that another holder has sent; it
- * is handed over only when object storage has all of it and nothing is written under its old claims. The turns of one
- * database come one after the other. Must not know: which node should hold what, what is asked of a database.
+ * Always true: a database counts as held only once its open branches are at their newest manifests, and neither a claim
+ * nor a change of its branches that another holder has sent can land any more; it is handed over only when object
+ * storage has all of it and nothing is written under its old claims. The turns of one database never overlap. Must not
+ * know: which node should hold what, what is asked of a database.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -58,8 +58,8 @@ export class OwnershipTransfer {
 
   /**
    * Ends the node's holding of the database: no write begins any more; resolves when another node finds everything in
-   * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without
-   * what lies here, and its claim keeps it from being shipped, so that the lease had better stay.
+   * object storage. Refused with `unavailable` when that takes too long: then the next holder goes on without what lies
+   * here, and its claim keeps it from being shipped, so that the lease had better stay.
    */
   releaseDatabase(uuid: string): Promise<void> {
     this.releaseLease(uuid);
@@ -92,8 +92,8 @@ export class OwnershipTransfer {
   }
 
   /**
-   * Moves the manifest of a branch that this node has claimed. To look at it would not do: a claim that another node
-   * sent while it still held the database may be on its way, and would land on a manifest that stays as it is.
+   * Moves the manifest of a branch that this node has claimed. A look at it would not do: a claim that another node
+   * sent while it still held the database may be on its way, and would land on an unchanged manifest.
    */
   async #confirm(database: Database): Promise<void> {
     try {

@@ -24,8 +24,8 @@ export class Pins {
   }
 
   /**
-   * Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: it was another
-   * engine's, before this one.
+   * Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: an earlier engine had
+   * it.
    */
   unpin(token: number, seenTxid: number, makeCompletion: (database: Database) => Completion): boolean {
     const pin = this.#pins.get(token);

@@ -76,7 +76,8 @@ export class Registry {
 
   /**
    * The open database, opened or created when it is not: at the newest manifest there is when it is to be a copy, else
-   * at the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
+   * at the one that this thread has claimed, if it has. Refuses a deleted one, and a caller whose time is over
+   * meanwhile.
    */
   async use(target: Target, deadlineMs: number, manifest?: "newest"): Promise<Database> {
     const key = buildKey(target);
@@ -101,17 +102,17 @@ export class Registry {
   }
 
   /**
-   * Closes the handle once nobody uses it and opens the branch at its newest manifest. Until then it is used on; when
-   * it has not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not
-   * covered by object storage, and what is not to be exchanged any more. When object storage does not give the newer
-   * state, the old one is opened again.
+   * Closes the handle once it is idle and opens the branch at its newest manifest. Until then it stays in use; when it
+   * has not become idle for `refreshPatienceMs`, new callers wait for the new one. Leaves alone what object storage
+   * does not cover, and what is not to be exchanged any more. When object storage does not give the newer state, the
+   * old one is opened again.
    */
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
     const key = buildKey(target);
     const patientUntilMs = world.monotonicMs() + refreshPatienceMs;
     for (;;) {
-      // In a turn of its own, when everybody who was given the handle has used it.
+      // In a turn of its own, when every caller that was given the handle has used it.
       await turn(world);
       if (this.#slots.get(key) !== database || !database.isDrained || !isStillWanted()) return;
       if (database.idle || world.monotonicMs() >= patientUntilMs) break;
@@ -125,14 +126,14 @@ export class Registry {
       this.#handles.closeHandle(database);
       hindrance = await this.#handles.reopen(key, target, database);
     });
-    // Only now: those who waited have a handle all the same.
+    // Only now: those who waited have a handle by then.
     if (hindrance !== undefined) throw hindrance;
   }
 
   /**
-   * Closes what is open of the database and may be behind its manifests, so that it is opened at the newest: this node
-   * is about to write it. Only what it has claimed stays; whether that is still the newest claim its manifest's next
-   * move tells.
+   * Closes the database's open branches that may be behind their manifests, so that they are opened at the newest: this
+   * node is about to write it. Only what it has claimed stays; its manifest's next move tells whether that is still the
+   * newest claim.
    */
   async freshen(uuid: string): Promise<void> {
     const { opener, catalogs } = this.#options;
@@ -144,9 +145,9 @@ export class Registry {
   }
 
   /**
-   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever
-   * it owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says
-   * whether object storage has all of it nevertheless. Gives the manifests of what was closed.
+   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for the
+   * callers it owes an answer, and for object storage to cover it. Otherwise it stays open; `isCovered` says whether
+   * object storage has all of it nevertheless. Gives the manifests of what was closed.
    */
   async release(
     uuid: string,
@@ -177,8 +178,8 @@ export class Registry {
   }
 
   /**
-   * Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use
-   * fetches them anew.
+   * Removes this node's copies of the database, with what was set aside, as soon as they are idle: its next use fetches
+   * them anew.
    */
   async removeCopies(uuid: string): Promise<void> {
     await this.#openLogs(uuid);
@@ -210,8 +211,8 @@ export class Registry {
   }
 
   /**
-   * Keeps everybody else from the branch while `act` runs on it: nobody waits for it then, and object storage covers
-   * all of it. Afterwards the handle is closed, and `afterwards` may exchange the file.
+   * Holds the branch exclusively while `act` runs on it: no call waits for it then, and object storage covers all of
+   * it. Afterwards the handle is closed, and `afterwards` may exchange the file.
    */
   async exclusively<Value>(
     target: Target,
@@ -221,7 +222,7 @@ export class Registry {
     const { world } = this.#options;
     const key = buildKey(target);
     let database = await this.use(target, deadlineMs);
-    // Whoever waited for the same handle may have taken it first.
+    // Another waiter for the same handle may have taken it first.
     while (this.#slots.get(key) !== database) database = await this.use(target, deadlineMs);
     this.#slots.take(key);
     let outcome: { readonly value: Value } | { readonly error: unknown } | undefined;
@@ -229,14 +230,14 @@ export class Registry {
       try {
         await this.#waitUntilDrained(database, deadlineMs);
         const { value, afterwards } = await act(database);
-        // Whoever came by the handle before it was taken asks for nothing that is not covered already.
+        // A caller that got the handle before it was taken asks for nothing that is not covered already.
         while (!database.idle) await database.rested.next(world);
         this.#handles.closeHandle(database);
         afterwards();
         outcome = { value };
       } catch (error) {
         outcome = { error };
-        // A refusal has changed nothing. After anything else nobody knows what the manifest will come to say.
+        // A refusal has changed nothing. After anything else it is unknown what the manifest will say.
         if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.failHandle(error);
         if (database.poisoned) await this.#handles.closeFailed(database, target);
         else this.#slots.release(key, database);
@@ -247,7 +248,7 @@ export class Registry {
   }
 
   /**
-   * Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be
+   * Closes the handles of the database's branches that do not exist any more: one that was in use when it was to be
    * closed stays open.
    */
   async removeOtherBranches(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
@@ -260,7 +261,7 @@ export class Registry {
   /** Begins `act` at an instant at which no branch of the database opens or closes, with those that are open. */
   async between<Value>(uuid: string, act: (open: readonly Database[]) => Promise<Value>): Promise<Value> {
     for (let busy = this.#slots.findBusy(uuid); busy; busy = this.#slots.findBusy(uuid)) {
-      // Whether it opens or fails is of no interest here: it is looked again.
+      // Whether it opens or fails does not matter here: it is looked up again.
       await busy.catch(() => {});
     }
     return act(this.#slots.listOpen(uuid));
@@ -277,7 +278,7 @@ export class Registry {
   }
 
   /**
-   * Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more
+   * Closes what was not used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more
    * wait.
    */
   closeIdle(): boolean {
@@ -344,7 +345,7 @@ export class Registry {
     await opener.removeCopy(uuid);
   }
 
-  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
+  /** Opens the database's branches whose logs hold something: their files may be its only copy. */
   async #openLogs(uuid: string): Promise<void> {
     const { opener, world } = this.#options;
     for (const branch of await opener.namesWithLogs(uuid))

@@ -1,8 +1,8 @@
 /**
- * How long the databases of this thread keep things, as the newest call of each has said.
+ * How long the databases of this thread keep things, by the newest call of each.
  *
- * Always true: the point-in-time window is never longer than the node's own. A database that no call has spoken of
- * since the thread began, or for very long, has the node's bounds until one does: then nothing goes too early.
+ * Always true: the point-in-time window is never longer than the node's own. A database without a call since the thread
+ * began, or for very long, has the node's bounds: so nothing is removed too early.
  */
 import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";

@@ -1,4 +1,4 @@
-/** Object storage, brought up to an open branch: what comes before every act on manifests. */
+/** Brings object storage up to an open branch: what comes before every act on manifests. */
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 

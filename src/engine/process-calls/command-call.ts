@@ -1,5 +1,5 @@
 /**
- * A command of our own that takes longer than a time slice, run on a connection that nobody else uses.
+ * A command of our own that takes longer than a time slice, run on a connection of its own.
  *
  * Always true: it sees the time, the retention and the state that it would have seen on its engine thread; what it
  * changes of vectors is told, so that the thread's cache follows. Must not know: who runs it, queues, answers.

@@ -2,8 +2,8 @@
  * What runs alone in a transaction, sealed with the transaction id that its database gives it: a batch of user SQL that
  * may write, or a command of our own that takes long.
  *
- * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards
- * knows which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
+ * Always true: the transaction is committed with its seal, or nothing of it stays. The state row tells which
+ * afterwards, whatever became of the process that ran it. Must not know: queues, answers, fsync.
  */
 import type { ErrorCode, ServiceErrorDetail } from "../../base/faults/errors.ts";
 import { realDisk } from "../../base/disk.ts";
@@ -46,17 +46,17 @@ type SqlWriteCall = TransactionCall & TicketedSql;
 
 export type WriteCall = SqlWriteCall | CommandWriteCall;
 
-/** What became of it, as far as whoever ran it can tell; whether it is committed the state row tells. */
+/** What became of it, as far as the process that ran it can tell; the state row tells whether it is committed. */
 export type SqlWriteEnd =
   | { readonly kind: "done"; readonly results: SqlStatementResult[] }
   | CommandRan
   | { readonly kind: "failed"; readonly error: unknown }
-  /** Whoever ran it is gone, and with it what it would have answered; the error says why. */
+  /** The process that ran it is gone, and with it the answer; the error says why. */
   | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
 
 /** Runs such transactions for a database that holds its other writes back meanwhile. */
 export interface SqlWriter {
-  /** Never rejects. `leftMs` is how long somebody waits for it. */
+  /** Never rejects. `leftMs` is how long the caller waits for it. */
   run(call: WriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd>;
 }
 
@@ -124,7 +124,7 @@ export class InlineSql implements SqlWriter {
     }
   }
 
-  /** Lets go of the connection; call before it is closed. */
+  /** Releases the connection; call before it is closed. */
   close(): void {
     this.#guard?.detach();
   }

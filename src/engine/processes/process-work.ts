@@ -25,7 +25,7 @@ interface ProcessWorkParts {
   readonly waiting: WaitingCalls;
   /** Asks the database's engine thread. */
   readonly call: (target: Target, work: Work, options: CallOptions) => Promise<Answer>;
-  /** A number that names one piece of work to whoever runs and stops it. */
+  /** A number that names one piece of work to what runs and stops it. */
   readonly nextTicket: () => number;
   /** The database's name, where it is known. */
   readonly findName: (uuid: string) => string | undefined;
@@ -63,7 +63,7 @@ export class ProcessWork {
     }
   }
 
-  /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
+  /** Outlives its caller where it must: a pinned file is unpinned, however late. */
   async #pinnedRead(target: Target, read: ProcessRead, options: CallOptions, pin: Pin): Promise<Answer> {
     const { sql, call, nextTicket } = this.#parts;
     if (!sql) throw noProcesses();
@@ -83,7 +83,7 @@ export class ProcessWork {
       const value = unwrapAnswer({ ...answer, txid: seenTxid });
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
     } catch (error) {
-      // Refused while it waited for a thread: the database was reached all the same.
+      // Refused while it waited for a thread: the database was reached even so.
       const isBare = error instanceof ServiceError && error.detail.txid === undefined;
       throw isBare ? new ServiceError(error.code, error.message, { ...error.detail, txid: seenTxid }) : error;
     } finally {
@@ -101,8 +101,8 @@ export class ProcessWork {
   }
 
   /**
-   * The input of a command is here already, as that of the call whose number is its ticket; undefined when nobody waits
-   * for it any more.
+   * The input of a command is here already, as that of the call whose number is its ticket; undefined when its caller
+   * has stopped waiting.
    */
   #withInput(call: WriteCall): WriteCall | undefined {
     if ("batch" in call) return call;

@@ -1,4 +1,4 @@
-/** Writing batches of user SQL as an engine thread has them run: by a process, asked for through the main thread. */
+/** Writing batches of user SQL as an engine thread has them run: by a process, through the main thread. */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { FromEngine } from "../api/protocol.ts";

@@ -3,8 +3,8 @@
  *
  * Why a process: what computes inside one native function sees no interrupt, and only a process can be killed. It holds
  * no secret and no socket; a reader's connection is read-only, a writer's commits by itself and leaves the log as it
- * is. It may be killed at any instant: SQLite's log has a transaction whole or not at all, and whoever gave it tells
- * which.
+ * is. It may be killed at any instant: SQLite's log has a transaction whole or not at all, and the process that ordered
+ * it finds out which.
  */
 import { limits } from "../../base/limits.ts";
 import { assert } from "../../base/faults/assert.ts";
@@ -96,12 +96,13 @@ async function serve(): Promise<void> {
   assert(hello.kind === "hello", "a process is greeted first");
   serveUserSql(ticketsDescriptor);
   const presence = joinDirectory(hello.directory);
-  // Whoever ends all processes of a node in order means the node, which answers first and then ends this one.
+  // A signal that ends all processes of a node in order is meant for the node, which answers first and then ends this
+  // one.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
   send({ kind: "ready" });
   for (let message = channel.receive(); message !== undefined; message = channel.receive()) {
     send(answerTo(message as ToSqlProcess));
-    // What statements have left is let go of in the turns of the loop.
+    // What statements have left is released in the turns of the loop.
     await new Promise<void>((resolve) => world.soon(resolve));
   }
   presence.release();

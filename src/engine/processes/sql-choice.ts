@@ -1,19 +1,21 @@
 /**
- * Whose batch is next, and whose makes room.
+ * Whose batch is next, and whose makes room. `next` alone decides the first.
  *
- * Owns what tenants have used of the processes of late. Always true: the next batch is that of the tenant who has used
- * them least; of writes, which are not taken back, one place is kept from a tenant who uses much and has the others;
- * reads that have run for longer than a slice never hold all places while a fresh one waits, so that however many
- * endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon. Must not know:
- * processes.
+ * Owns what tenants have recently used of the processes.
  *
- * Whose batch is next is decided in `next` and nowhere else.
+ * Always true:
+ * - the next batch is that of the tenant who has used them least
+ * - of writes, which are not taken back, one place is kept from a tenant who uses much and has the others
+ * - reads that have run for longer than a slice never hold all places while a fresh one waits, so that a short read is
+ *   answered soon, however many endless SELECTs there are, of one database or of many
+ *
+ * Must not know: processes.
  */
 import type { World } from "../../base/world.ts";
 import type { Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import { Usage } from "./usage.ts";
 
-/** A tenant who has used more than this of late leaves the last place for writes to others. */
+/** A tenant who has recently used more than this leaves the last place for writes to others. */
 export const sqlUsageMuchMs = 1_000;
 
 /** Chooses between batches by what their tenants have used. */
@@ -34,8 +36,8 @@ export class SqlChoice {
   }
 
   /**
-   * The next batch of those that have a place of their kind: writes first, which hold a database up; of the reads fresh
-   * ones first; among equals that of the tenant who has used least, and one whose database has no process now.
+   * The next batch of those that have a place of their kind: writes first, which hold a database up; fresh reads before
+   * long ones; among equals that of the tenant who has used least, and one whose database has no process now.
    */
   next(
     queues: Readonly<Record<keyof SqlPlaces, readonly Waiting[]>>,
@@ -88,7 +90,7 @@ export class SqlChoice {
     return theirs.find(({ job }) => !busy.has(job.owner.uuid)) ?? theirs[0];
   }
 
-  /** What the tenant has used of late, what runs now included. */
+  /** What the tenant has used recently, what runs now included. */
   #usedBy(tenant: string, running: readonly Running[]): number {
     const nowMs = this.#world.monotonicMs();
     return running.reduce(

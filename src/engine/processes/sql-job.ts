@@ -1,4 +1,4 @@
-/** What processes run for callers, from its arrival to its end: who waits, what runs, what became of it. */
+/** What processes run for callers, from its arrival to its end: who waits, what runs, how it ended. */
 import type { ServiceError } from "../../base/faults/errors.ts";
 import type { Cancel } from "../../base/world.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
@@ -10,13 +10,13 @@ export interface SqlPlaces {
   readonly writes: number;
 }
 
-/** Whose batch it is, and of which database. */
+/** The tenant and the database that the batch belongs to. */
 export interface JobOwner {
   readonly uuid: string;
   readonly tenant: string;
 }
 
-/** What is to be run for somebody. */
+/** What is to be run for an owner. */
 export interface Job {
   readonly kind: keyof SqlPlaces;
   readonly owner: JobOwner;

@@ -1,11 +1,16 @@
 /**
  * The processes that run user SQL and commands that take long, seen from the main thread: which gets which, who waits,
- * who is stopped, who is killed. What runs is called a batch here, whichever it is.
+ * who is stopped, who is killed. Whatever runs is called a batch here.
  *
- * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; whoever's time is over is stopped (engine/processes/sql-process-supervisor); a call settles after its process
- * has answered or is gone, so that nobody then has the database's file open for it. Whose batch is next is for
- * engine/processes/sql-choice alone to say. Must not know: results, transaction ids.
+ * Always true:
+ * - a process has one batch
+ * - reads and writes each have their number of processes, so that neither holds up the other
+ * - a caller whose time is over is stopped (engine/processes/sql-process-supervisor)
+ * - a call settles after its process has answered or is gone, so that no process then has the database's file open for
+ *   it
+ *
+ * engine/processes/sql-choice alone says whose batch is next.
+ * Must not know: results, transaction ids.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -40,7 +45,7 @@ const tooLate = (): ServiceError =>
   );
 const stopped = (): ServiceError => new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
 
-/** Why a process that nobody has killed may have ended under a batch. */
+/** Why a process that we did not kill may have ended under a batch. */
 function buildLossError(how: string): ServiceError {
   if (how === "SIGKILL")
     return new ServiceError(
@@ -89,8 +94,8 @@ export class SqlPool {
   }
 
   /**
-   * Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when nobody waits any
-   * more, with overloaded when too many wait.
+   * Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when the caller stops
+   * waiting, with overloaded when too many wait.
    */
   read(owner: JobOwner, call: ReadCall, deadlineMs: number, signal: AbortSignal | undefined): Promise<EngineAnswer> {
     if (this.#queues.reads.length >= sqlReadQueueMax)
@@ -202,7 +207,7 @@ export class SqlPool {
     this.#makeRoom();
   }
 
-  /** Whoever may begin has a process, and one is ready for who comes next: a process takes long to start. */
+  /** Every batch that may begin has a process, and one is ready for the next: a process takes long to start. */
   #startWanted(): void {
     const running = this.#running;
     const mayBegin = (kind: keyof SqlPlaces): number =>

@@ -14,7 +14,7 @@ import type { WriteCall } from "../process-calls/sql-write.ts";
 
 /** A process that has not ended its batch so long after it was interrupted is killed. */
 const sqlKillGraceMs = 200;
-/** A process of the pool that is not ready by then is given up. */
+/** A process of the pool that is not ready by then is abandoned. */
 const sqlStartMsMax = 30_000;
 /** Pause before a process that ended by force is replaced: none for the first, then from here doubled with each, */
 const sqlRestartMsMin = 50;
@@ -95,7 +95,7 @@ export class SqlSlot {
     );
   }
 
-  /** Begins the batch in a free place. `ticket` is of this very run; `cancels` are called when it is over. */
+  /** Begins the batch in a free place. `ticket` names this very run; `cancels` are called when it is over. */
   begin(waiting: Waiting, ticket: number, cancels: Cancel[]): void {
     const { kind, call } = waiting.job;
     this.#running = {

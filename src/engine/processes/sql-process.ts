@@ -2,7 +2,7 @@
  * A process that runs user SQL, seen from the node that has started it.
  *
  * Always true: it is given what it needs and nothing else, two pipes and an environment without a secret; once it is
- * killed, nothing more is heard from it but its end, and that comes after the system has closed its files.
+ * killed, only its end is heard, after the system has closed its files.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { setPriority } from "node:os";
@@ -12,7 +12,7 @@ import type { FromSqlProcess, ToSqlProcess } from "./sql-messages.ts";
 
 /** Heap of JavaScript values of such a process, in MiB: a result's rows and their JSON. */
 const sqlHeapMiB = 256;
-/** By so much the system prefers the threads that answer everybody to these processes. */
+/** By so much the system prefers the threads that answer all callers to these processes. */
 const sqlNiceness = 5;
 
 /** What carries batches to such a process and answers back. */
@@ -51,12 +51,12 @@ export function startSqlProcess({ entry, directory, environment }: SqlProcessOpt
   return new Spawned(child, { kind: "hello", directory });
 }
 
-/** Whoever answers everybody comes first on a busy processor. */
+/** The threads that answer all callers come first on a busy processor. */
 function giveWay({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) setPriority(pid, sqlNiceness);
   } catch {
-    // It has ended already, or the system lets nobody do so: then it takes its share like the others.
+    // It has ended already, or the system does not permit it: then it takes its share like the others.
   }
 }
 

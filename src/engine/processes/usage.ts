@@ -1,4 +1,7 @@
-/** What tenants have used of something of late: milliseconds that fade, so that nobody is held to what was long ago. */
+/**
+ * What tenants have recently used of something: milliseconds that fade, so that use of long ago counts against no
+ * tenant.
+ */
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 

@@ -2,9 +2,14 @@
  * When the manifests that another node writes are looked at, and what a look brings.
  *
  * Owns which databases are followed, and the plan of their looks: soon while a database is read, later and later when
- * it is not or looks fail. Always true: at most one look of a database is under way, and it costs two requests that say
- * "same"; an older manifest than was seen or served is not believed; a copy that is older than the newest manifest is
- * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
+ * it is not or looks fail.
+ *
+ * Always true:
+ * - at most one look of a database is under way, and it costs two requests that say "same"
+ * - an older manifest than was seen or served is not believed
+ * - a copy older than the newest manifest is exchanged, one exchange at a time
+ *
+ * Must not know: who reads a copy, how fresh it must be.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -29,7 +34,7 @@ import type { Registry } from "../pool/registry.ts";
  * for its next read.
  */
 const copiesFollowedMax = 10_000;
-/** A copy that nobody has read for so long is not followed any more. */
+/** A copy that was not read for so long is not followed any more. */
 export const followIdleMs = 60_000;
 /** The manifest of a copy that was read within the first is looked at this often; then less and less. */
 const followEagerMs = 5_000;
@@ -193,7 +198,7 @@ export class ManifestWatcher {
     followed.cancel = world.after(followed.dueMs - nowMs, () => this.#lookDue(followed));
   }
 
-  /** Looks, unless nobody reads the database any more, or this node writes it by now. */
+  /** Looks, unless the database is not read any more, or this node writes it by now. */
   #lookDue(followed: Followed): void {
     const { world, leaseState } = this.#options;
     const isIdle = world.monotonicMs() - followed.readAtMs >= followIdleMs;
@@ -201,7 +206,7 @@ export class ManifestWatcher {
     else this.#lookAlone(followed);
   }
 
-  /** A look that nobody waits for. */
+  /** A look that no call waits for. */
   #lookAlone(followed: Followed): void {
     this.look(followed).catch((error: unknown) => {
       if (followed.failures === 1) this.#report(error, followed.uuid);
@@ -298,8 +303,8 @@ export class ManifestWatcher {
   }
 
   /**
-   * Object storage gives an older manifest than was seen or served: from a cache that lags, or it was put back, if that
-   * goes on. The copy is kept.
+   * Object storage gives an older manifest than was seen or served: from a cache that lags, or, if that goes on,
+   * because it was put back. The copy is kept.
    */
   #isOlder(branch: FollowedBranch, seen: ManifestPosition, { uuid, branchId, epoch, seq }: Manifest): true {
     if (++branch.olderLooks < limits.pastManifestLooksMax) return true;
@@ -328,7 +333,7 @@ export class ManifestWatcher {
     const database = registry.peek(target);
     if (!database || !newest || branch.refreshing || database.opened.branchId !== newest.branchId) return;
     const { now } = database.opened.manifest;
-    // A manifest that was only packed, or has reserved more, is of the same state.
+    // A manifest that was only packed, or has reserved more, has the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
     const isStillWanted = (): boolean => leaseState.getLeaseEpoch(target.uuid) === undefined;
@@ -341,7 +346,7 @@ export class ManifestWatcher {
       .finally(() => (branch.refreshing = undefined));
   }
 
-  /** The newer state could not be had: it is tried again later and later, and told once. */
+  /** The newer state is not available: it is tried again later and later, and reported once. */
   #hindered(branch: FollowedBranch, error: unknown): void {
     branch.hindered++;
     branch.retryAtMs = this.#options.world.monotonicMs() + pauseAfter(branch.hindered, followLookMsMin);
@@ -353,7 +358,7 @@ export class ManifestWatcher {
     act.catch((error: unknown) => this.#report(error, uuid));
   }
 
-  /** What passes by itself is nobody's concern. */
+  /** What passes by itself is not reported. */
   #report(error: unknown, uuid: string): void {
     if (error instanceof ServiceError || (error instanceof StoreError && !needsOperator(error))) return;
     this.#options.notice(
@@ -364,7 +369,7 @@ export class ManifestWatcher {
   }
 }
 
-/** The rest after so many failures in a row. */
+/** The pause after this many failures in a row. */
 function pauseAfter(failures: number, restMs: number): number {
   return Math.min(limits.followLookMsMax, restMs * 2 ** Math.min(failures, 10));
 }

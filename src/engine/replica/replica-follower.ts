@@ -2,18 +2,18 @@
  * Reads on a node that does not hold a database: copies that follow the manifests which another node writes.
  *
  * A copy is the branch's ordinary file, opened without a claim at a manifest's state (engine/opening/branch-opening),
- * and brought forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a
- * copy is a state of the history that object storage has, as of the copy's last look at the manifest; nobody who reads
- * here twice sees an older manifest the second time. How often is looked, and whether a notification comes
- * (engine/replica/manifest-watcher), decides only how old a copy may be. Must not know: leases, other nodes.
+ * and brought forward by closing it and opening it again (engine/pool/registry). How often is looked, and whether a
+ * notification comes (engine/replica/manifest-watcher), decides only how old a copy may be.
+ *
+ * Always true: what is answered from a copy is a state of the history that object storage has, as of the copy's last
+ * look at the manifest; of two reads here the second never sees an older manifest. Must not know: leases, other nodes.
  *
  * What this node itself wrote when it was the writer needs care. Its file may be ahead of the manifest, by groups that
- * it acknowledged and has not shipped. While nobody has claimed since, these are the branch's newest states and
- * shipping them is right: the open handle does so, and the manifest's compare-and-set judges. Once another node has
- * claimed they are no part of the history, and only the manifest tells which it is. So nothing is answered from such a
- * handle until everything in it has landed: then it was proven, at that instant, that nobody had claimed before. Where
- * another has, the compare-and-set fails and the handle is given up as fenced; opened again, its file is judged and set
- * aside.
+ * it acknowledged and has not shipped. While there is no claim since, these are the branch's newest states and shipping
+ * them is right: the open handle does so, and the manifest's compare-and-set judges. Once another node has claimed,
+ * they are no part of the history, and only the manifest tells which is the case. So nothing is answered from such a
+ * handle until everything in it has landed, which proves that at that instant there was no such claim. If there was
+ * one, the compare-and-set fails and the handle fails as fenced; opened again, its file is judged and set aside.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -51,8 +51,8 @@ export class ReplicaFollower {
   /**
    * An open copy of the branch that is fresh enough for the call, or undefined when it cannot be had from object
    * storage: the call is then turned away as behind. Throws what the catalog says of a branch that is gone, and
-   * StoreError when object storage does not answer and no copy that is here will do. Whoever waits before he uses the
-   * copy has to see whether it is still the open one.
+   * StoreError when object storage does not answer and no copy that is here will do. A caller that waits before it uses
+   * the copy has to see whether it is still the open one.
    */
   async reach(target: Target, { minTxid, consistency }: Wanted, deadlineMs: number): Promise<Database | undefined> {
     const { registry, world } = this.#options;
@@ -65,8 +65,8 @@ export class ReplicaFollower {
     if (!open) branch.lookedAtMs = world.monotonicMs();
     // The name may be another branch's by now.
     else if (open.opened.branchId !== branchId) await registry.removeDeletedBranch(target, open.opened.branchId);
-    // Nobody is answered from a copy that was not looked after for longer, `cached` reads neither, while object storage
-    // answers.
+    // While object storage answers, a copy that was not looked after for longer answers no read; `cached` reads
+    // neither.
     else if (world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax)
       await this.#tryLook(followed, branch, untilMs);
     if (followed.purged) throw new ServiceError("database_not_found", "the database was deleted");
@@ -158,7 +158,7 @@ export class ReplicaFollower {
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
     }
-    // Whoever reads next does not wait for it too.
+    // The next reader does not wait for it too.
     branch.lookedAtMs = this.#options.world.monotonicMs();
   }
 

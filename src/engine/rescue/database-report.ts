@@ -1,8 +1,8 @@
 /**
  * What is wrong with one database in object storage, told as findings.
  *
- * Always true: it tells what an inventory says and looks at nothing itself, so that whoever examines a store and
- * whoever proves a copy of one call the same thing by the same name. Must not know: the store, who reads the findings.
+ * Always true: it tells what an inventory says and looks at nothing itself, so that examining a store and proving a
+ * copy of one give the same thing the same name. Must not know: the store, who reads the findings.
  */
 import { databasePrefix } from "../../format/keys/object-keys.ts";
 import { isWritten } from "../history/catalogs.ts";

@@ -1,5 +1,5 @@
 /**
- * The look at a node's data directory: what each file is to its branch's manifest, and what else lies there.
+ * The look at a node's data directory: how each file relates to its branch's manifest, and what else is there.
  *
  * Always true: it only reads, takes no lock and opens no file with SQLite, which would put others beside it. Files that
  * are checked are copied away first. Must not know: how a manifest is read, who reads the findings.
@@ -116,8 +116,8 @@ async function lookAtNode({ directory, store, findings }: DiskDoctorParts, look:
 }
 
 /**
- * Whether a process holds the directory's lock. The system lists locks by inode, so that nobody has to try it; where it
- * does not, nobody is taken to run there.
+ * Whether a process holds the directory's lock. The system lists locks by inode, so that the lock need not be tried;
+ * where there is no list, no process is taken to run there.
  */
 function isRunningIn(directory: string): boolean {
   const lock = join(directory, "node.lock.db");

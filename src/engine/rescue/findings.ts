@@ -1,14 +1,20 @@
 /**
  * What a look at a store or a data directory can find: each kind with how bad it is, what it means and what to do.
  *
- * Always true: a kind's name never changes its meaning, as machines read it; findings are told worst first; no more
- * than `findingsMax` are kept, and how many there were is known. Must not know: how anything is found.
+ * Always true:
+ * - a kind's name never changes its meaning, as machines read it
+ * - findings are told worst first
+ * - no more than `findingsMax` are kept, and how many there were is known
+ *
+ * Must not know: how anything is found.
  */
 
 /** Findings that are kept to be told in order, about half a KiB each; further ones are counted. */
 const findingsMax = 10_000;
 
-/** Worst first. `critical`: data is missing or of no use. `warning`: somebody has to act. `note`: as it should be. */
+/**
+ * Worst first. `critical`: data is missing or of no use. `warning`: an operator has to act. `note`: as it should be.
+ */
 const severities = ["critical", "warning", "note"] as const;
 
 export type Severity = (typeof severities)[number];
@@ -16,7 +22,7 @@ export type Severity = (typeof severities)[number];
 interface Kind {
   readonly severity: Severity;
   readonly means: string;
-  /** `{store}`, `{uuid}` and `{data}` stand for where that was found. */
+  /** `{store}`, `{uuid}` and `{data}` are replaced by the place of the finding. */
   readonly todo: string;
 }
 
@@ -259,7 +265,7 @@ export class Findings {
     return severities.flatMap((severity) => this.#kept[severity]);
   }
 
-  /** Whether nobody has to act. */
+  /** Whether no operator has to act. */
   get isWell(): boolean {
     return this.counts.critical === 0 && this.counts.warning === 0;
   }

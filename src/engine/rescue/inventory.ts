@@ -3,7 +3,7 @@
  * restore share.
  *
  * Always true: it only reads. What it calls missing or unsound was looked at twice, and nothing had replaced the
- * manifest that refers to it meanwhile: a node that packs and collects beside it makes nothing look broken. In memory
+ * manifest that refers to it meanwhile: a node that packs and collects meanwhile makes nothing look broken. In memory
  * are the references of one database, one page of its listing and, of what is proven, a few objects.
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -45,7 +45,7 @@ export interface BranchInventory {
   readonly gaps: readonly TxidRange[];
 }
 
-/** Why an object that a manifest or a history refers to is of no use. */
+/** Why an object that a manifest or a history refers to is unusable. */
 interface ObjectFault {
   readonly kind: "missing" | "length" | "rotten";
   readonly why: string;
@@ -157,7 +157,7 @@ export function ownManifest(bytes: Uint8Array, uuid: string, branchId: string): 
   return manifest;
 }
 
-/** Those that the catalog lists, and those of which there is a manifest all the same. */
+/** Those that the catalog lists, and those that have a manifest without being listed. */
 async function readBranches(
   store: ObjectStore,
   uuid: string,

@@ -3,10 +3,14 @@
  *
  * Three ways, each tried where the one before gives nothing: the manifest that is there, with what is missing put
  * together from other objects of the pool, else cut before it; an older version of the manifest that the store has
- * kept, carried on as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair). Always true:
- * what is proposed is restored and checked first; its epoch is above all that are known, and it skips transaction ids
- * as nobody knows which were given; what is lost by it is said. Nothing is written here, and the same store gives the
- * same proposal. Must not know: who writes it.
+ * kept, carried on as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair).
+ *
+ * Always true:
+ * - what is proposed is restored and checked first
+ * - its epoch is above all that are known, and it skips transaction ids, as it is unknown which were given
+ * - what is lost by it is said
+ *
+ * Nothing is written here, and the same store gives the same proposal. Must not know: who writes it.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -33,7 +37,7 @@ interface Base {
   readonly hash: Uint8Array;
 }
 
-/** The newest manifest that can be had, or why none can. */
+/** The newest manifest that can be recovered, or why none can. */
 export async function proposeManifest(
   parts: ManifestRepairParts,
   branch: BranchInventory,
@@ -116,7 +120,7 @@ function substituteFor(ref: SegmentRef, own: readonly PoolEntry[]): readonly Seg
   return chain.at(-1)?.lastTxid === ref.lastTxid ? chain : undefined;
 }
 
-/** The newest state of which everything is there. */
+/** The newest state that is complete. */
 function newestTxid(
   manifest: Manifest,
   history: History | undefined,
@@ -150,7 +154,7 @@ function reachBelow(
   return ends.length === 0 ? [] : [Math.max(...ends)];
 }
 
-/** The branch as it stood at the id. */
+/** The branch as it was at the id. */
 async function cutTo(
   { place: { source } }: ManifestRepairParts,
   { manifest, history }: Base,
@@ -207,7 +211,7 @@ function extension(manifest: Manifest, more: readonly SegmentRef[], own: readonl
       ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, last.lastTxid) }
       : writerEpoch,
   );
-  // What the tail held may stand in an object by now.
+  // What the tail held may be in an object by now.
   const tail = manifest.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
   return {
     refs: [...manifest.refs, ...more],
@@ -255,7 +259,7 @@ async function proposed(
     prevHash: hash,
     nonce: computeSha256(hash).subarray(0, nonceBytes),
     garbageBelowUlid: "",
-    // A claim that nobody remembers may have followed an older manifest: then no node may take the branch for its own.
+    // A lost claim may have followed an older manifest: then no node may take the branch for its own.
     node: isNewest ? before.node : repairer,
     reservedTo: known + limits.txidsSkipped,
     history: past === "all" ? before.history : undefined,

@@ -1,8 +1,8 @@
 /**
- * What a database's pool holds, told by the objects alone: for when no manifest says it.
+ * What a database's pool holds, from the objects alone: for when no manifest says it.
  *
- * Always true: an object that is here was read whole and every frame of it decompressed. A reference that is made from
- * it is what its writer's manifest would have said. In memory are the references, and one object at a time.
+ * Always true: an object that is here was read whole and every frame of it decompressed. A reference made from it is
+ * the one that its writer's manifest would have had. In memory are the references, and one object at a time.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { databasePrefix, parsePoolId } from "../../format/keys/object-keys.ts";
@@ -23,15 +23,15 @@ export interface PoolEntry {
   readonly firstPage: number;
   readonly pageCount: number;
   /**
-   * Transaction ids of groups that may be a rewind: alone in their segment, and the state's own page is all that
-   * changed. What follows was laid upon another state than the one before, and no byte says upon which.
+   * Transaction ids of groups that may be a rewind: alone in their segment, and only the state's own page changed. What
+   * follows was laid upon another state than the one before, and no byte says upon which.
    */
   readonly rewinds: readonly number[];
 }
 
 export interface PoolIndex {
   readonly entries: readonly PoolEntry[];
-  /** Objects that are not what anybody wrote. */
+  /** Objects that are not what was written. */
   readonly rotten: readonly string[];
   /** Largest epoch of each branch that has written anything here, histories too. */
   readonly epochs: ReadonlyMap<string, number>;

@@ -1,5 +1,5 @@
 /**
- * The manifest of a branch of which nothing is known but the objects of the pool.
+ * The manifest of a branch that is known by its objects in the pool alone.
  *
  * Always true: it begins with the newest whole image that the pool holds, and goes on over the objects that follow it
  * without a doubt; the past and the checkpoints are lost by it, and that is said. Nothing is written here. Must not

@@ -1,4 +1,4 @@
-/** What is proposed for a branch whose manifest is of no use, and what it is made of. */
+/** What is proposed for a branch whose manifest is unusable, and what it is made of. */
 import type { Catalog } from "../../format/history/catalog.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { PoolIndex } from "./pool-index.ts";
@@ -8,7 +8,7 @@ import type { StatePlace } from "../segments/restored-state.ts";
 export interface ProposedManifest {
   readonly manifest: Manifest;
   readonly bytes: Uint8Array;
-  /** How it was come by, in words. */
+  /** How it was found, in words. */
   readonly how: string;
   /** What is lost by it, in words. */
   readonly loses: readonly string[];

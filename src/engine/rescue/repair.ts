@@ -1,10 +1,10 @@
 /**
  * The plan that mends a database in object storage, and its execution.
  *
- * Always true: a plan comes out of what is stored and of nothing else, so that looking again at the same store gives
- * the same one; it names what is lost by it. Only the plan that was looked at is carried out: it is made anew, and must
- * be the same by its digest. Each object is replaced under the condition that it is still what the plan saw. A deleted
- * database and what a newer build has written are left alone.
+ * Always true: a plan comes out of what is stored and of nothing else, so that the same store gives the same one again;
+ * it names what is lost by it. Only the approved plan is carried out: it is made anew, and must have the same digest.
+ * Each object is replaced under the condition that it is still what the plan saw. A deleted database and what a newer
+ * build has written are left alone.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -147,7 +147,7 @@ async function repairManifests(
   return actions;
 }
 
-/** Branches that ought to have a manifest: those that the catalog lists, else all of which there is anything. */
+/** Branches that ought to have a manifest: those that the catalog lists, else all that have left anything. */
 function branchesIn({ branches, catalog: found }: DatabaseInventory, catalog: Catalog | undefined): BranchInventory[] {
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const known = branches
@@ -299,7 +299,7 @@ function branchesWithManifests(
 }
 
 /**
- * A branch whose name nobody knows. What it came from is taken for `main` where it begins, which no erasure overlooks.
+ * A branch whose name is unknown. What it came from is taken for `main` where it begins, which no erasure overlooks.
  */
 function recovered({ branches }: DatabaseInventory, id: string): CatalogBranch {
   const { manifest } = branches.find((branch) => branch.id === id)!;
@@ -322,7 +322,7 @@ function createdAtMs({ branches }: DatabaseInventory): number {
   return times.length === 0 ? 0 : Math.min(...times);
 }
 
-/** The claim of a name, if nobody else has the name. */
+/** The claim of a name, if no other database has the name. */
 async function claimAction(store: ObjectStore, uuid: string, name: string, bornAtMs: number): Promise<RepairAction[]> {
   const key = nameClaimKey(name);
   const looked = await lookAt(store, key, decodeNameClaim);

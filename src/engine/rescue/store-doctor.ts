@@ -61,7 +61,7 @@ import type { PageSource } from "../segments/pool-objects.ts";
  * said.
  */
 const inventoryDatabasesMax = 1_000_000;
-/** An erasure that is due for so long and not completed is told of. */
+/** An erasure that is due for this long and not completed is reported. */
 const erasureLateMs = 3_600_000;
 
 export interface StoreDoctorParts {
@@ -99,7 +99,7 @@ interface Traces {
   readonly claims: Map<string, string>;
   /** Deleted databases whose objects are to be removed. */
   readonly purges: Set<string>;
-  /** Databases of which something else says that they were written. */
+  /** Databases that were written, as something else says. */
   readonly written: Set<string>;
 }
 
@@ -307,7 +307,7 @@ export class StoreDoctor {
     );
   }
 
-  /** Restores the newest state of a branch of which nothing is known to be missing. */
+  /** Restores the newest state of a branch that nothing is known to be missing of. */
   async #restore(branch: BranchInventory, { uuid, faults }: DatabaseInventory, place: FindingPlace): Promise<void> {
     const { scratchDirectory, source, world, findings } = this.#parts;
     if (scratchDirectory === undefined || branch.manifest.kind !== "sound" || branch.listed === undefined) return;

@@ -16,7 +16,7 @@ import { Connection } from "../../sqlite/connection/connection.ts";
 import { getSqliteCode } from "../../sqlite/sql-authorizer.ts";
 import { checkFile } from "../../sqlite/soundness.ts";
 
-/** Which pages of which file are to be one object. */
+/** Which pages of which file become one object. */
 export interface ImageOrder {
   readonly path: string;
   /** The first and the last page. */

@@ -1,5 +1,5 @@
 /**
- * Proof that the newest state of a branch can be had from objects alone: it is restored, checked and thrown away.
+ * Proof that the newest state of a branch can be restored from objects alone: it is restored, checked and thrown away.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import type { Manifest } from "../../format/history/manifest.ts";

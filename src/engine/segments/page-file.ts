@@ -2,8 +2,8 @@
  * A database file onto which the pages of a state are laid, whatever holds them.
  *
  * Always true: groups come from the newest to the oldest, so that each page is written once and a page that a smaller
- * database had cut off never comes back; ids that are missing between two groups are known to name nothing, or the file
- * is refused. Must not know: objects and how they are fetched, under which name the file appears.
+ * database had cut off never comes back; ids between two groups are known to name nothing, or the file is refused. Must
+ * not know: objects and how they are fetched, under which name the file appears.
  */
 import { ftruncateSync } from "node:fs";
 import { writeWhole } from "../../base/disk.ts";
@@ -141,7 +141,7 @@ export class PageFile {
     }
   }
 
-  /** Writes whole pages, the first of which has this number. */
+  /** Writes whole pages; the first one has this number. */
   #writeAt(bytes: Uint8Array, page: number): void {
     writeWhole(this.#source.disk, this.#descriptor, this.#path, bytes, (page - 1) * pageBytes);
   }

@@ -141,7 +141,7 @@ export async function* fetchUnread(source: PageSource, refs: readonly SegmentRef
     for (let next = refs[begun]; next; next = refs[begun]) {
       if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > restoreBytesMax))
         return;
-      // A failure waits as a value until its turn comes, or is of no interest to anybody any more.
+      // A failure waits as a value until its turn comes, or is not wanted any more.
       const fetched = fetchBytes(source, next).then(
         (object): Fetched => ({ object }),
         (error: unknown): Fetched => ({ error }),

@@ -126,7 +126,7 @@ function requireDatabase(descriptor: number): void {
 }
 
 /**
- * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it stands beside it as
+ * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it lies beside it as
  * `<path>.restoring`; after a failure neither is there. Throws StoreError.
  */
 export async function materialise(
@@ -148,7 +148,7 @@ export async function materialiseBy(
   return { pages: await maker.restore({ uuid: source.uuid, plan, path }, fetchUnread(source, refsAbove(plan, -1))) };
 }
 
-/** As materialise, from objects that somebody fetches, in the order in which `materialise` does. */
+/** As materialise, from objects that the caller fetches, in the order in which `materialise` does. */
 export async function restoreFrom(
   source: Laying,
   plan: Plan,

@@ -1,6 +1,6 @@
 /**
- * States that are restored beside everything else, to be looked into: whether they hold what was erased, whether they
- * are sound.
+ * States that are restored beside everything else, to be checked: whether they hold erased data, whether they are
+ * sound.
  *
  * Always true: they come from objects only, never from a live file; nothing stays in the scratch directory.
  */
@@ -59,8 +59,8 @@ function idsJson(coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): string {
 }
 
 /**
- * Whether the database holds one of the erasures' memories. An id that is only named, by what the memory superseded
- * where it was plainly forgotten, says nothing of it.
+ * Whether the database holds one of the erasures' memories. An id that only occurs as superseded by a memory that was
+ * plainly forgotten proves nothing.
  */
 export function holdsMemories(connection: Connection, coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): boolean {
   return (
@@ -106,7 +106,7 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
 
 /**
  * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
- * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
+ * else of it. A vector that the state holds as live content is not erased data: the same was written again.
  */
 export async function holdersIn(
   place: StatePlace,
@@ -130,7 +130,7 @@ export async function holdersIn(
   });
 }
 
-/** The windows that stand in the file, and which searches they belong to. */
+/** The windows that the file contains, and which searches they belong to. */
 async function findWindowsInFile(
   world: World,
   path: string,

@@ -1,15 +1,16 @@
 /**
  * The next segment of a branch, made from its log: read, verified, canonical, compressed, hashed.
  *
- * Plain data in, plain data out, so that any thread can do it (engine/segments/threaded-maker). Always true: of
- * whatever size a transaction is, this holds its compressed bytes once, a frame of 1 MiB and a few words for each page;
- * the log was the same one from the first byte that was read to the last. Must not know: manifests, object storage,
- * when a segment is due.
+ * Plain data in, plain data out, so that any thread can do it (engine/segments/threaded-maker).
+ *
+ * Always true: however large a transaction is, this holds its compressed bytes once, a frame of 1 MiB and a few words
+ * for each page; the log was the same one from the first byte that was read to the last. Must not know: manifests,
+ * object storage, when a segment is due.
  *
  * Why the log may be read beside its writer: what is asked for is committed and synced, and such frames do not change
- * until the log is folded in, which waits until object storage covers all that is committed (engine/database/database:
- * settled). The groups asked for are not covered yet, so there is no fold from the order to the answer. A handle that
- * is given up meanwhile may even have its file removed: the descriptor outlives that, and nobody takes the answer.
+ * until the WAL checkpoint, which waits until object storage covers all that is committed (engine/database/database:
+ * settled). The groups asked for are not covered yet, so there is no WAL checkpoint from the order to the answer. The
+ * file of a handle that fails meanwhile may even be removed: the descriptor outlives that, and the answer is dropped.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -95,8 +96,8 @@ export interface SegmentMaker {
    */
   state(path: string, check: boolean): Promise<DatabaseState>;
   /**
-   * The file of a state, of the objects that hold it, in their order (engine/segments/restore). Gives its size in
-   * pages. Throws StoreError, and what the objects throw.
+   * Makes the file of a state from the objects that hold it, in their order (engine/segments/restore). Gives its size
+   * in pages. Throws StoreError, and what the objects throw.
    */
   restore(order: RestoreOrder, objects: AsyncIterable<FetchedObject>): Promise<number>;
   /** Removes a database file that was made here, with what SQLite leaves beside one. */
@@ -167,8 +168,8 @@ async function buildSegment(
 }
 
 /**
- * Room for so many bytes that begins with the given ones: where they are if there is room behind them, or else with as
- * much again.
+ * Room for this many bytes that begins with the given ones: where they are if there is room behind them, or else with
+ * as much again.
  */
 function roomAfter({ buffer, byteOffset, length }: Uint8Array, bytes: number): Uint8Array {
   if (length > 0 && byteOffset + bytes <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, bytes);

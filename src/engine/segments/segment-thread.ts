@@ -14,8 +14,8 @@ import type { Made, MadeMessage, MakingFault, ObjectMessage, Order, OrderMessage
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
-// Whoever waits for an answer comes first; what is made here keeps a share of a busy processor. Elsewhere than on Linux
-// a priority is the whole process's.
+// What callers wait for comes first; what is made here keeps a share of a busy processor. Elsewhere than on Linux a
+// priority is the whole process's.
 if (platform() === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 function toMakingFault(error: unknown): MakingFault {
@@ -39,7 +39,7 @@ async function* comingThrough(objects: MessagePort): AsyncGenerator<FetchedObjec
     for (;;) {
       const message = await new Promise<ObjectMessage>((resolve) => {
         objects.once("message", resolve);
-        // Whoever ordered it is gone.
+        // The thread that ordered it is gone.
         objects.once("close", () => resolve({ kind: "none" }));
         objects.postMessage("next");
       });

@@ -3,15 +3,15 @@
  * on the engine thread itself.
  *
  * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, and so does a base
- * image of a few megabytes; every client of the thread would wait. What a small write has logged takes less than the
- * hand-over, and its client waits. A file that is restored from objects leaves a megabyte of garbage for each frame:
- * beside ingests of a thousand memories three of four collections of an engine thread, 10 ms each, were for that (`npm
- * run bench -- fairness`).
+ * image of a few megabytes; every client of the thread would wait. What a small write has logged takes less time than
+ * the hand-over. A file that is restored from objects leaves a megabyte of garbage for each frame: beside ingests of a
+ * thousand memories three of four collections of an engine thread, 10 ms each, were caused by that (`npm run bench --
+ * fairness`).
  *
- * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
- * replaced at the next one. One order at a time, in turn, but for a restore, which waits for object storage and goes on
- * beside the others. The engine thread fetches the objects, some ahead within the bounds of any restore, and hands each
- * over when it is asked for. The thread is started when it is first needed.
+ * Always true: every order settles once; a lost thread fails its orders, to be tried again, and is replaced at the next
+ * one. One order at a time, in turn, but for a restore, which waits for object storage and goes on beside the others.
+ * The engine thread fetches the objects, some ahead within the bounds of any restore, and hands each over when it is
+ * asked for. The thread is started when it is first needed.
  */
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../../base/faults/errors.ts";
@@ -43,7 +43,7 @@ export type Order =
 /** What comes of it. */
 export type Made = MadeSegment | MadeImage | DatabaseState | number | undefined;
 
-/** Of the objects that a restore asks for: the next one, the end of them, or that there is none to be had. */
+/** Of the objects that a restore asks for: the next one, their end, or that there is none. */
 export type ObjectMessage =
   { readonly kind: "object"; readonly object: FetchedObject } | { readonly kind: "end" } | { readonly kind: "none" };
 
@@ -132,7 +132,7 @@ export class ThreadedMaker implements SegmentMaker {
     await this.#ask({ kind: "remove", path });
   }
 
-  /** Ends the thread. Nobody may wait for a segment any more. */
+  /** Ends the thread. No caller may wait for a segment any more. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
   }

@@ -1,14 +1,14 @@
 /**
  * How old the oldest commit is that object storage does not cover.
  *
- * Always true: never younger than it is, and older by at most the length of a stretch: commits that follow each other
- * within one share the time of the first. Stretches get longer when there are many, so that an outage of any length
- * takes the same room.
+ * Always true: never reported younger than it is, nor older by more than the length of a stretch: commits that follow
+ * each other within one share the time of the first. Stretches get longer when there are many, so that an outage of any
+ * length takes the same room.
  */
 import type { World } from "../../base/world.ts";
 
 /**
- * Commits that follow each other within this share the time of the first, or within longer when there are so many
+ * Commits that follow each other within this share the time of the first, or within longer when there are that many
  * such stretches: a hundredth of an outage.
  */
 export const commitStretchMs = 50;

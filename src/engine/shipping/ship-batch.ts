@@ -1,5 +1,5 @@
 /**
- * Groups on their way to object storage, and what the manifest comes to say when it covers them.
+ * Groups on their way to object storage, and what the manifest says once it covers them.
  *
  * Functions of plain data: no store, no log.
  */
@@ -30,7 +30,7 @@ export function holds(segment: TailSegment, other: TailSegment): boolean {
   return segment.firstTxid <= other.firstTxid;
 }
 
-/** Whether the tail is the one of before, segment by segment. */
+/** Whether the tail is the earlier one, segment by segment. */
 export function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]): boolean {
   return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
 }
@@ -43,9 +43,9 @@ export function fitsTail(tail: readonly TailSegment[], segment: TailSegment): bo
 }
 
 /**
- * What every publication changes: how far the manifest covers, and whose groups they are. Only whoever has claimed the
- * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
- * nobody gave.
+ * What every publication changes: how far the manifest covers, and whose groups they are. Only a writer that has
+ * claimed the branch reserves more: what an earlier process has left and this one ships is no reason to count ids as
+ * given that were not.
  */
 export function covering(
   manifest: Manifest,

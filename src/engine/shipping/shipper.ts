@@ -1,13 +1,17 @@
 /**
  * From the log of one open branch to its manifest in object storage.
  *
- * Owns the reading of the log and the publishing of what it holds. Always true: only groups that are synced on this
- * disk are shipped, in order and whole; `shipped` is raised after the manifest that covers a group is known to have
- * landed; the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not
- * know: the queue, commands, other branches.
+ * Owns the reading of the log and the publishing of what it holds.
  *
- * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
- * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it
+ * Always true:
+ * - only groups that are synced on this disk are shipped, in order and whole
+ * - `shipped` is raised after the manifest that covers a group is known to have landed
+ * - the log is the outbox, so there is no WAL checkpoint before all is shipped (the database asks `settled`)
+ *
+ * Must not know: the queue, commands, other branches.
+ *
+ * Why the log is read here and not at each commit: committed frames never change until the WAL checkpoint, which only
+ * the owner makes; reading many groups at once costs the writer's path nothing, and another thread can do it
  * (engine/segments/segment-maker).
  */
 import { StoreError } from "../../base/faults/errors.ts";
@@ -26,8 +30,8 @@ import { Uploads } from "../history/uploads.ts";
 import { covering, fitsTail, holds, sameTail, type ShipBatch } from "./ship-batch.ts";
 
 /**
- * So many, and nothing is shipped until the timeline is shorter; what is left is for a rewind, an erasure and a log
- * that was lost.
+ * With this many, nothing is shipped until the timeline is shorter; the rest is for a rewind, an erasure and a log that
+ * was lost.
  */
 export const timelineRefsShipped = 1016;
 /** And as soon as the log has grown by this: about 1 MiB of segments, as pages of rows compress. */
@@ -56,11 +60,11 @@ export interface ShipperOptions {
   readonly source: PageSource;
   readonly branchId: string;
   readonly databasePath: string;
-  /** Stands behind the last group that the manifest covers. */
+  /** Begins behind the last group that the manifest covers. */
   readonly log: WalReader;
   /** The page that holds the state row. */
   readonly statePage: number;
-  /** How long a group may wait when nobody hurries. */
+  /** How long a group may wait when no caller waits for it. */
   readonly intervalMs: () => number;
   readonly events: {
     /** A manifest has landed: the timeline may want packing or a new base. */
@@ -69,7 +73,7 @@ export interface ShipperOptions {
     stalled(): void;
     /** Nothing is being shipped now. */
     rested(): void;
-    /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
+    /** The branch was lost to another writer, or the log is not what was written: the handle must be failed. */
     failed(error: unknown): void;
     notice(message: string): void;
   };
@@ -153,7 +157,7 @@ export class Shipper {
     this.#consider();
   }
 
-  /** Ships up to this txid as soon as it is synced: somebody waits for `shipped`. */
+  /** Ships up to this txid as soon as it is synced: a caller waits for `shipped`. */
   hurry(txid: number): void {
     this.#hurryTo = Math.max(this.#hurryTo, txid);
     this.#consider();
@@ -206,7 +210,7 @@ export class Shipper {
     if (!this.#running) this.#options.events.rested();
   }
 
-  /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
+  /** A store that does not answer is asked again, more and more rarely; everything else fails the handle. */
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
     if (this.#failures++ === 0)
@@ -233,8 +237,8 @@ export class Shipper {
     if (this.#closed) return undefined;
     if (!batch) return "large";
 
-    // 2. Publishes them by compare-and-set of the manifest: within it when somebody waits and they are small, else as
-    // an object that is put before the manifest names it.
+    // 2. Publishes them by compare-and-set of the manifest: within it when a caller waits and they are small, else as
+    //    an object that is put before the manifest names it.
     if (batch.object === undefined && hurried && fitsTail(this.#manifest.now.tail, batch.made.segment))
       await this.#publishInline(batch);
     else await this.#publishObject(batch);
@@ -261,8 +265,8 @@ export class Shipper {
   }
 
   /**
-   * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
-   * the groups, as no manifest covers them.
+   * The tail is not the one that the batch was made for: it was cut or spilled meanwhile. The log still holds the
+   * groups, as no manifest covers them.
    */
   #beginAnew(batch: ShipBatch): void {
     batch.object?.uploads.end();
@@ -274,8 +278,8 @@ export class Shipper {
 
   /**
    * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment;
-   * undefined when that takes more log than asked for. What travels in the manifest takes the tail's newest groups in
-   * and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
+   * undefined when that takes more log than asked for. What travels in the manifest merges with the tail's newest
+   * groups and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
    * fraction of the room, and a tail holds several times as many before it must become an object.
    */
   async #take(isTail: boolean, logBytesMost: number): Promise<ShipBatch | undefined> {
@@ -352,7 +356,7 @@ export class Shipper {
   }
 
   /**
-   * Moves the manifest, unless its tail is another one than the batch was made for: whoever cuts or spills one makes
+   * Moves the manifest, unless its tail is not the one that the batch was made for: cutting or spilling a tail makes
    * other segments. Says whether the manifest covers the batch.
    */
   async #publish(

@@ -42,7 +42,7 @@ const workerEntry = new URL(`./ann-worker${extname(import.meta.url)}`, import.me
 
 /**
  * A builder that keeps its files in `scratchDirectory`, which exists and is private. `report` is told, once, when the
- * library cannot be had, and each time a build fails.
+ * library is missing, and each time a build fails.
  */
 export function indexBuilder(
   scratchDirectory: string,
@@ -122,7 +122,7 @@ function loadedIndex(graph: HierarchicalNSW, { dimension, count }: IndexWork): A
       return { rows: neighbors, scores: distances.map((distance) => 1 - distance) };
     },
     close() {
-      // The library frees a graph when it is given a new one, or whenever the collector comes by.
+      // The library frees a graph when it is given a new one, or whenever the collector runs.
       graph.initIndex(1);
     },
   };

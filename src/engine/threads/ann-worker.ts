@@ -1,9 +1,9 @@
 /**
- * Entry of a worker thread that builds one hnswlib index from a matrix, writes it to a file, and ends;
- * or ends without a file when it is told to stop.
+ * Entry of a worker thread that builds one hnswlib index from a matrix, writes it to a file, and ends; or ends without
+ * a file when it is told to stop.
  *
- * A thread of its own, because one insertion takes 0.6 ms at 256 dimensions and 2 ms at 768 (measured): minutes of
- * work for a hundred thousand vectors, none of which may stand in the way of a database.
+ * A thread of its own, because one insertion takes 0.6 ms at 256 dimensions and 2 ms at 768 (measured): minutes of work
+ * for a hundred thousand vectors, none of which may hold up a database.
  */
 import { workerData } from "node:worker_threads";
 import hnswlib from "hnswlib-node";

@@ -1,7 +1,7 @@
 /**
  * This process's own engine: calls to databases, wherever their thread is.
  *
- * Numbers the calls, finds the thread of each, and counts whose they are. Always true: every call settles once
+ * Numbers the calls, finds the thread of each, and counts them by tenant. Always true: every call settles once
  * (engine/api/waiting-calls). The threads themselves are owned by engine/threads/engine-lanes; what a process runs
  * instead of a thread, by engine/processes/process-work. Must not know: what becomes of a call on its thread.
  */
@@ -118,7 +118,7 @@ export class EngineClient extends EnginePort {
   }
 
   /**
-   * Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another
+   * Takes no more writes of the database, ships what there is and releases what was reserved. Resolves when another
    * node may have it.
    */
   async releaseDatabase(uuid: string, options: CallOptions): Promise<void> {
@@ -136,8 +136,8 @@ export class EngineClient extends EnginePort {
   }
 
   /**
-   * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it
-   * anew. While this node writes it nothing happens: gives false then.
+   * Removes what this node has of the database on its disk, and tells the other nodes; its next use fetches it anew.
+   * Gives false, and does nothing, while this node writes it.
    */
   async removeCopies(uuid: string, options: CallOptions): Promise<boolean> {
     return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
@@ -186,7 +186,7 @@ export class EngineClient extends EnginePort {
     });
   }
 
-  /** Says who is told of what engines find out: of fenced branches and shipped ones. At most one. */
+  /** Sets the listener for what engines find out: fenced branches and shipped ones. At most one. */
   tell(told: (message: Told) => void): void {
     this.#told = told;
   }
@@ -195,7 +195,7 @@ export class EngineClient extends EnginePort {
   async close(): Promise<EngineCounters[]> {
     this.#closing = true;
     this.#lanes.startNone();
-    // Readers first: what they hold open is let go of, and the engines can close it. What writes is answered before.
+    // Readers first: what they hold open is released, and the engines can close it. What writes is answered before.
     await this.#sql?.closeReads();
     const counters = await this.#lanes.close();
     await this.#sql?.close();

@@ -1,9 +1,9 @@
 /**
  * The engine threads of a node: started, started again when they are lost, and sent to.
  *
- * Always true: calls of one turn of the loop share one message; a thread that was lost is started again after a pause,
- * and only when nothing writes a file for it any more; then it hears of the lease. Must not know: what is asked of a
- * thread, who waits for answers.
+ * Always true: calls of one turn of the loop share one message; a lost thread is started again after a pause, only when
+ * nothing writes a file for it any more, and then hears of the lease. Must not know: what is asked of a thread, who
+ * waits for answers.
  */
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
@@ -25,7 +25,7 @@ interface EngineLanesParts {
   readonly spawn: (lane: number) => EngineLane;
   readonly world: World;
   readonly log: Log;
-  /** Hears what engines say, but for what is of no interest beyond their thread. */
+  /** Hears what engines say, but for what concerns their thread alone. */
   readonly heard: (lane: number, message: HeardMessage) => void;
   /** The engine of the lane is gone, and nothing that it was asked will be answered. */
   readonly lost: (lane: number) => void;

@@ -1,6 +1,5 @@
 /**
- * How many tenants have calls under way on each engine thread: a command gives way to others only where there are
- * others.
+ * How many tenants have calls under way on each engine thread: a command yields to others only where there are others.
  */
 export class LanesUse {
   /** Calls that are under way, by lane and tenant. */
@@ -30,7 +29,7 @@ export class LanesUse {
     this.#changed(lane, 1);
   }
 
-  /** Between none and one nobody asks. */
+  /** Only a change between one and more is told. */
   #changed(lane: number, ended = 0): void {
     const tenants = this.#calls[lane]!.size;
     if (tenants + ended > 1) this.#tell(lane, tenants);

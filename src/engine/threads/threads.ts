@@ -9,8 +9,8 @@
  * Shared code: V8 13.6 (Node 24) shares what it compiles for calls from WebAssembly to JavaScript between threads, and
  * while one of them replaces it, another can free it; the process then ends with "Check failed: jit_page.has_value()"
  * (seen about once in fifty starts of a few threads; mended in V8 by 9b8ca54d5a, which Node 24 does not have). Node
- * itself runs WebAssembly in every thread, to read TypeScript. A thread that never counts so many calls keeps to the
- * code that is built in, which nobody replaces.
+ * itself runs WebAssembly in every thread, to read TypeScript. A thread that never counts that many calls keeps to the
+ * built-in code, which is never replaced.
  */
 import { setFlagsFromString } from "node:v8";
 import { Worker, type WorkerOptions } from "node:worker_threads";
@@ -21,7 +21,7 @@ import { Worker, type WorkerOptions } from "node:worker_threads";
  */
 const threadHeapMiB = 64;
 
-/** Starts a thread at that file. Errors and the end are told by the worker's events. */
+/** Starts a thread at that file. The worker's events tell errors and the end. */
 export function startThread(entry: URL, options: WorkerOptions): Worker {
   setFlagsFromString(`--initial-old-space-size=${threadHeapMiB}`);
   setFlagsFromString("--wasm-wrapper-tiering-budget=2147483647");

@@ -1,11 +1,11 @@
 /**
- * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is given back.
+ * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is released.
  *
- * Owns what outlives a handle: the manifests that were claimed (so that a branch which was closed for a while is not
- * claimed anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the
- * branches that were lost to another writer (which this node must not take back by itself, or the two would duel for
- * ever). Always true: with coordination a branch is claimed only while the database is held, and from another node only
- * while the lease is certain. Must not know: open handles, files but the mark of a restored one.
+ * Owns what outlives a handle: the manifests that were claimed (so that a briefly closed branch is not claimed anew),
+ * how far branches were answered that may come back with less, and, where nothing coordinates nodes, the branches that
+ * were lost to another writer (which this node must not take back by itself, or the two would duel for ever). Always
+ * true: with coordination a branch is claimed only while the database is held, and from another node only while the
+ * lease is certain. Must not know: open handles, files but the mark of a restored one.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -29,8 +29,8 @@ import { recordWriterEpoch, shipDifference, claimWriterEpoch, type WriterEpochPa
 
 const manifestsHeldMax = 10_000;
 /**
- * Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands
- * for all.
+ * Branches whose handle failed, with how far they were answered: of those beyond, the highest such point serves for
+ * all.
  */
 const answeredRememberedMax = 10_000;
 /** Branches that a thread remembers to have lost to another node. */
@@ -46,15 +46,14 @@ export interface BranchClaimsParts {
   readonly places: SeenManifests;
   readonly alarms: Alarms;
   readonly source: (uuid: string) => PageSource;
-  /** A manifest of the database, of so many bytes, has landed. */
+  /** A manifest of the database, of this many bytes, has landed. */
   readonly manifestLanded: (uuid: string, bytes: number) => void;
-  /** Another node's claim of a branch was met where this node's was to stand. */
+  /** Another node's claim of a branch was met in the place of this node's. */
   readonly fenced: (uuid: string) => void;
   /** The branch was claimed, or groups of it were published: its timeline may want work. */
   readonly moved: (manifest: ManifestWriter) => void;
   /**
-   * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects
-   * behind.
+   * There may be something to collect: the branch was claimed, and its previous writer may have left objects behind.
    */
   readonly mayCollect: (uuid: string) => void;
 }
@@ -65,14 +64,11 @@ export class BranchClaims {
   /** Claimed manifests of branches, by file. */
   readonly #held = new LruMap<string, ManifestWriter>(manifestsHeldMax);
   /**
-   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
-   * claims fence each other; and two nodes that must each lose so many others in between do not duel.
+   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing,
+   * as claims fence each other. Two nodes that must each lose that many others in between do not duel.
    */
   readonly #lost = new LruMap<string, true>(lostRememberedMax);
-  /**
-   * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
-   * less.
-   */
+  /** How far each branch was answered from a failed handle, until its next claim: its file may come back with less. */
   readonly #answered = new LruMap<string, number>(answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
@@ -100,9 +96,7 @@ export class BranchClaims {
     };
   }
 
-  /**
-   * A handle on the branch was given up, from which it was answered up to the id: its manifest is not certain any more.
-   */
+  /** A handle on the branch failed, from which it was answered up to the id: its manifest is not certain any more. */
   lose({ uuid, branchId, manifest }: Opened, error: unknown, answeredTxid: number): void {
     const key = buildKey(uuid, branchId);
     this.#held.delete(key);
@@ -117,9 +111,7 @@ export class BranchClaims {
     this.#held.delete(buildKey(uuid, branchId));
   }
 
-  /**
-   * Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its manifest anew.
-   */
+  /** Forgets what was claimed of the database, and gives it: the next opening of a branch reads its manifest anew. */
   forget(uuid: string): ManifestWriter[] {
     const keys = [...this.#held.keys()].filter((key) => key.startsWith(`${uuid}/`));
     const manifests = keys.map((key) => this.#held.peek(key)!);
@@ -128,9 +120,9 @@ export class BranchClaims {
   }
 
   /**
-   * Gives back the transaction ids that were reserved and never used: whoever claims a branch next, on whatever disk,
-   * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
-   * that was: `isCovered` says of which manifests. What is not given back by `untilMs` stays reserved and costs a gap.
+   * Releases the transaction ids that were reserved and never used: the next claim of a branch, on whatever disk, then
+   * shows that nothing is missing. For when nothing is written any more, and only where object storage covers all that
+   * was: `isCovered` says for which manifests. What is not released by `untilMs` stays reserved and costs a gap.
    */
   async releaseAllIds(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
     // With shipping off nothing is covered, whatever a handle says.
@@ -158,7 +150,7 @@ export class BranchClaims {
     await shipDifference(this.#writerEpochParts(opened.uuid), opened);
   }
 
-  /** What there is of `main` is in its manifest, which stands: it is served on. */
+  /** What there is of `main` is in its manifest, which holds: it is served on. */
   catalogLost(uuid: string, error: LostObject, notice: DatabaseEvents["notice"]): void {
     notice(error.message);
     this.#parts.alarms.note(uuid, "catalog", error);
@@ -201,8 +193,8 @@ export class BranchClaims {
   async #claimAnew(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine } = this.#parts;
     const { manifest } = opened;
-    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
-    // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
+    // The node that holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the
+    // branch: it must not lose that to a lease that has run out. A manifest under our own name was not claimed since.
     if (!leaseState.isLive && manifest.exists && manifest.now.node !== engine.nodeId) {
       throw new ServiceError(
         "unavailable",
@@ -222,8 +214,8 @@ export class BranchClaims {
   }
 
   /**
-   * Claims the branch at the manifest it was opened at. Throws Fenced when that manifest does not stand any more: the
-   * branch is opened anew then.
+   * Claims the branch at the manifest it was opened at. Throws Fenced when that manifest has been replaced: then the
+   * branch is opened anew.
    */
   async #claimWriterEpoch(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine, world } = this.#parts;
@@ -233,7 +225,7 @@ export class BranchClaims {
     } catch (error) {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
-      // stood.
+      // stopped.
       const mayStop = (): boolean => leaseState.isLive && leaseState.getLeaseEpoch(uuid) === leaseEpoch;
       const landed = (bytes: number): void => this.#parts.manifestLanded(uuid, bytes);
       await fenceWriter(

@@ -1,10 +1,10 @@
 /**
- * How this node becomes the writer of an open branch, and how what its log lost reaches object storage all the same.
+ * How this node becomes the writer of an open branch, and how what its log lost reaches object storage even so.
  *
  * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the manifest makes the
  * claim, then the catalog says that the branch exists (engine/history/catalogs says in which order a database begins).
- * A crash between any two leaves objects that nobody refers to, or a claim that the next one replaces; a failure
- * between them is made good by whoever claims next, before any write is acknowledged.
+ * A crash between any two leaves objects that nothing refers to, or a claim that the next one replaces; the next claim
+ * makes a failure between them good, before any write is acknowledged.
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -50,8 +50,8 @@ export async function claimWriterEpoch(
 }
 
 /**
- * Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who
- * asks for the claim.
+ * Makes a landed claim known to the catalog and to the disk. What fails here is done again by the next request for the
+ * claim.
  */
 export async function recordWriterEpoch(
   parts: WriterEpochParts,
@@ -69,8 +69,8 @@ export async function recordWriterEpoch(
 }
 
 /**
- * The image of a file that no manifest covers yet. Its log was folded in when it was opened, and nothing commits before
- * the claim.
+ * The image of a file that no manifest covers yet. Its log was checkpointed when it was opened, and nothing commits
+ * before the claim.
  */
 async function firstState(parts: WriterEpochParts, opened: Opened): Promise<ManifestChange> {
   const { connection, state, branchId } = opened;

@@ -1,7 +1,7 @@
 /**
  * An event of a namespace's audit stream, and the line that it is at rest.
  *
- * A line is the JSON of one event without spaces. The members stand in this order; those marked ? are left out when
+ * A line is the JSON of one event without spaces. The members come in this order; those marked ? are left out when
  * absent:
  *
  * | member    | content                                                                                            |

@@ -4,15 +4,15 @@
  * An object is lines of UTF-8, each ended by a line feed, each one event (format/audit/audit-event). Each event holds
  * the hash of the line of the event before, of the same node in the same stream.
  *
- * Always true: where an event was removed, changed or put in, a link is broken; only of a node's last event this cannot
- * be told.
+ * Always true: where an event was removed, changed or put in, a link is broken; only for a node's last event this
+ * cannot be told.
  */
 import { hash } from "node:crypto";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { decodeAuditEvent, encodeAuditEvent, type AuditEvent } from "./audit-event.ts";
 
-/** What stands in the place of a hash in the first event of a node in a stream. */
+/** What takes the place of a hash in the first event of a node in a stream. */
 export const firstLink = "0".repeat(64);
 
 /** What the next event of the same node in the same stream has as `prev`. */
@@ -43,14 +43,14 @@ export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
 /** A place where an event was removed, changed or put in. */
 export interface BrokenLink {
   readonly node: string;
-  /** The id of the event whose `prev` is not the hash of what stands before it. */
+  /** The id of the event whose `prev` is not the hash of the one before it. */
   readonly id: string;
 }
 
 /**
- * Where the events of a stream do not follow from each other, node by node. `events` are all events of one namespace
- * from some time on, oldest first; what came before that time cannot be told, and the last event of a node is held by
- * nothing until the next one.
+ * The breaks in the chain of a stream's events, node by node. `events` are all events of one namespace from some time
+ * on, oldest first; what came before that time cannot be told, and nothing proves the last event of a node until the
+ * next one.
  */
 export function brokenLinks(events: readonly AuditEvent[]): readonly BrokenLink[] {
   const links = new Map<string, string>();

@@ -1,10 +1,10 @@
 /**
  * The one spelling of a JSON value that signatures are made over: RFC 8785 (JSON Canonicalization Scheme).
  *
- * Always true: equal values give equal text, whoever wrote them and in whatever order. The scheme spells numbers and
- * strings as ECMAScript's own JSON.stringify does and sorts members by UTF-16 code units as its sort does, so little is
- * left to do here. Must not know: what is signed. Whoever takes a value from outside first checks that its strings are
- * well-formed: text with a lone surrogate has no canonical form.
+ * Always true: equal values give equal text, whatever program wrote them and in whatever order. The scheme spells
+ * numbers and strings as ECMAScript's own JSON.stringify does and sorts members by UTF-16 code units as its sort does,
+ * so little is left to do here. Must not know: what is signed. Values from outside are first checked to have
+ * well-formed strings: text with a lone surrogate has no canonical form.
  */
 import { assert } from "../../base/faults/assert.ts";
 

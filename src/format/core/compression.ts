@@ -1,8 +1,8 @@
 /**
  * Compression as a door, so that a simulation can keep it on its own thread and in its own order.
  *
- * Always true: what one press has made, every other reads; a frame that does not hold exactly the bytes it should is
- * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any
+ * Always true: what one press has made, every other one reads; a frame that does not hold exactly the bytes it should
+ * is corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any
  * level.
  */
 import { webcrypto } from "node:crypto";
@@ -32,8 +32,8 @@ const handedOverBytesMin = 64 * 1024;
 const level = { [constants.ZSTD_c_compressionLevel]: 1 };
 
 /**
- * The runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. A frame of rows is pressed
- * into one of these.
+ * The runtime goes to its pool anew for each piece of output, of 16 KiB by default. A frame of rows is pressed into one
+ * of these.
  */
 const pieceBytes = 128 * 1024;
 
@@ -48,7 +48,7 @@ function unpacking(rawBytes: number): ZstdOptions {
 /** No less is taken. */
 const outputBytesMin = 64;
 
-/** The most that so many bytes are pressed into (ZSTD_COMPRESSBOUND, simplified upwards). */
+/** The most that this many bytes are pressed into (ZSTD_COMPRESSBOUND, simplified upwards). */
 export function pressedBytesMax(rawBytes: number): number {
   return rawBytes + (rawBytes >>> 8) + 128;
 }

@@ -1,8 +1,8 @@
 /**
- * What a JSON value from outside must look like, said as a table of checks.
+ * What a JSON value from outside must look like, as a table of checks.
  *
  * Always true: a check takes any value and never throws; a shape has the members that it names and no others, so
- * nothing unknown is carried along unseen. Strings are well-formed UTF-16. Must not know: any format.
+ * nothing unknown is carried along unnoticed. Strings are well-formed UTF-16. Must not know: any format.
  */
 import { isWellFormed } from "../../base/bytes.ts";
 

@@ -1,5 +1,5 @@
 /**
- * The shell around every binary format at rest: which format it is, how long, and proof that no bit has changed.
+ * The shell around every binary format at rest: which format it is, its length, and proof that no bit has changed.
  *
  * | offset | bytes | content                                                       |
  * |--------|-------|---------------------------------------------------------------|

@@ -3,9 +3,9 @@
  * reader and writer takes its numbers from here, `palimpsest formats` prints it, and docs/formats.md says the rule.
  *
  * Always true: a version that a release has written is read by every later one; a new version is read by one release
- * before any writes it, so that two releases in a row work on one store side by side, and the older one takes over
- * again what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten
- * nor absent.
+ * before any writes it, so that two releases in a row work on one store side by side, and the older one can take over
+ * what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten nor
+ * absent.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 
@@ -61,7 +61,7 @@ export const formats = {
   },
   publicKey: { what: "a public key", where: "keys/public/<kid>", told: json, writes: [1], reads: [1] },
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
-  // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store stands for
+  // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for
   // them.
   store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
   dataDirectory: {
@@ -123,8 +123,8 @@ export function requireVersion(format: FormatVersions, version: unknown): assert
 }
 
 /**
- * Whether the error says that something at rest cannot be used by this build, whoever is to blame: it must not hide
- * what can.
+ * Whether the error says that something at rest cannot be used by this build, whatever the cause: it must not hide what
+ * can.
  */
 export function isUnreadable(error: unknown): error is StoreError {
   return error instanceof NewerFormat || (error instanceof StoreError && error.kind === "corrupt");

@@ -21,9 +21,9 @@
  * | traces                    | object  | `{key, windows, windows_total}`, bytes as base64; on unsettled ones    |
  * | completed_at, receipt     | integer, object | on completed ones only                                         |
  *
- * `ancestors` is of a branch that came from others: `{branch_id, fork_txid}`, nearest first. `awaiting` is present on
- * some pending ones: it has the copies of nodes that were there when history had been cut. A begun coupon may have no
- * traces yet.
+ * `ancestors` belongs to a branch that came from others: `{branch_id, fork_txid}`, nearest first. `awaiting` is present
+ * on some pending ones: it has the copies of nodes that were there when history had been cut. A begun coupon may have
+ * no traces yet.
  *
  * Always true: what is read has the members that its status asks for and no others; a completed coupon holds nothing
  * that could tell a guess at the erased data from the truth. Must not know: who may ask, how data is erased or looked
@@ -75,8 +75,8 @@ export interface Traces {
 }
 
 /**
- * The copies on the disks of nodes that may hold what was erased: those that were there when all of history had been
- * cut. What is copied later is copied from what is left, unless a branch comes to be that was not looked at.
+ * The copies on the disks of nodes that may hold what was erased: those that existed when all of history had been cut.
+ * A later copy comes from what is left, unless there is a new branch that was not looked at.
  */
 export interface AwaitedCopies {
   /** Ids of the branches that had been cut. */
@@ -91,7 +91,7 @@ export interface ErasurePoint {
   readonly branchId: string;
   readonly txid: number;
   /**
-   * The branches that it came from, nearest first: it may be deleted when somebody wants to know which others can have
+   * The branches that it came from, nearest first: it may be deleted when it is to be found out which others can have
    * had the data.
    */
   readonly ancestors?: readonly Ancestor[] | undefined;

@@ -19,7 +19,7 @@
  * | limits       | array   | in words, what the receipt does not prove                                            |
  *
  * Always true: a receipt holds ids, counts and what its reader asked for, never erased content; one that `readReceipt`
- * takes has exactly these members, so nothing stands in it that is not signed. Must not know: keys, who signs.
+ * takes has exactly these members, so nothing in it is unsigned. Must not know: keys, who signs.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits.ts";

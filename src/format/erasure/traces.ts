@@ -1,22 +1,22 @@
 /**
  * Traces: what erased data is looked for by, without saying what it was.
  *
- * A trace stands for a window of 32 bytes that the data had on its pages:
+ * A trace represents a window of 32 bytes that the data had on its pages:
  *
  * | offset | bytes | content                                                                |
  * |--------|-------|------------------------------------------------------------------------|
- * | 0      | 4     | rolling hash of the window, little-endian: the same for everybody      |
+ * | 0      | 4     | rolling hash of the window, little-endian: the same for all keys      |
  * | 4      | 16    | first bytes of HMAC-SHA256 of the window, under the key of the erasure |
  *
- * Always true: every place at which a window stands is found, and nothing else (but for a collision of 128 bits); the
- * rolling hash alone is only ever a reason to look closer. Once the key is destroyed, 32 bits of each window are all
- * that is left in a trace: too few to come by a window, though a guess can be put to them.
+ * Always true: every place that has a window is found, and nothing else (but for a collision of 128 bits); the rolling
+ * hash alone is only ever a reason to look closer. Once the key is destroyed, 32 bits of each window are all that is
+ * left in a trace: too few to reconstruct a window, though a guess can be tested against them.
  */
 import { createHmac } from "node:crypto";
 import { StoreError } from "../../base/faults/errors.ts";
 import type { Traces } from "./erasure-coupon.ts";
 
-/** What a trace stands for. */
+/** What a trace represents. */
 export const windowBytes = 32;
 const rollingBytes = 4;
 const digestBytes = 16;
@@ -60,7 +60,7 @@ interface Wanted {
   readonly digest: Buffer;
 }
 
-/** The prefilter has this many bits for each window, so that one place in so many is looked at closer. */
+/** The prefilter has this many bits for each window, so that only one place in this many is looked at closer. */
 const bitsPerWindow = 64;
 const filterBitsMin = 2 ** 16;
 const filterBitsMax = 2 ** 24;
@@ -103,7 +103,7 @@ export class TraceSearch {
     return this.#wanted.values().reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** Tells of every window that stands in the bytes: the set it belongs to and where it begins. */
+  /** Reports every window in the bytes: the set it belongs to and where it begins. */
   search(bytes: Uint8Array, found: (set: number, offset: number) => void): void {
     if (bytes.length < windowBytes || this.#wanted.size === 0) return;
     let hash = rollingHash(bytes, 0);

@@ -2,8 +2,12 @@
  * Names of page data in object storage, and the timelines they form.
  *
  * A timeline restores every txid from `fromTxid` to its end: the images of the newest image txid not above the wanted
- * one, then every delta group up to it. Always true of a timeline: images come first and share one txid or come in such
- * sets; deltas follow each other without a gap; `fromTxid` is not below the first image's txid.
+ * one, then every delta group up to it.
+ *
+ * Always true of a timeline:
+ * - images come first and share one txid or come in such sets
+ * - deltas follow each other without a gap
+ * - `fromTxid` is not below the first image's txid
  *
  * A reference as bytes (varints unless said otherwise):
  *
@@ -39,7 +43,7 @@ export const sha256Bytes = 32;
 export interface SegmentRef {
   /** `image`: all pages of one state, or a range of them; `delta`: the pages that consecutive groups changed. */
   readonly kind: SegmentKind;
-  /** `<branchId>-<epoch>-<ULID>` of whoever wrote it; the object's name in the pool. */
+  /** `<branchId>-<epoch>-<ULID>` of its writer; the object's name in the pool. */
   readonly id: string;
   /** Transaction id of the first group. */
   readonly firstTxid: number;

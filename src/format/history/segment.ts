@@ -121,8 +121,8 @@ export async function encodeSegment(segment: Segment, press: Compression): Promi
 }
 
 /**
- * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of
- * the segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
+ * The same for a caller that has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count`
+ * images of the segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
  * compressed bytes, once or in half of the images' room.
  */
 export async function encodeFrames(

@@ -1,7 +1,7 @@
 /**
  * The keys of what is due (`due/`): which branch has something that has expired by which hour.
  *
- * Always true: the hour stands first, so that a listing gives what is due first; an entry is nothing but its key.
+ * Always true: the hour comes first, so that a listing gives what is due first; an entry is nothing but its key.
  */
 import { ulidText, uuidText } from "../core/ids.ts";
 import { mainBranch } from "../core/names.ts";
@@ -12,7 +12,7 @@ export const duePrefix = "due/";
 const dueKeyPattern = new RegExp(`^${duePrefix}(\\d{10})/(${uuidText})/(${mainBranch}|${ulidText})$`);
 const hourMs = 3_600_000;
 
-/** A branch of which something is due. */
+/** A branch with something due. */
 export interface DuePlace {
   /** Unix milliseconds: the first full hour at which all of it has expired. */
   readonly atMs: number;
@@ -28,7 +28,7 @@ function dueHour(atMs: number): string {
     .replaceAll(/[-T]/g, "");
 }
 
-/** The entry of a branch of which something is due at `atMs`; all times of one hour give one key. */
+/** The entry of a branch with something due at `atMs`; all times of one hour give one key. */
 export function dueKey({ atMs, uuid, branchId }: DuePlace): string {
   return `${duePrefix}${dueHour(atMs)}/${uuid}/${branchId}`;
 }

@@ -5,7 +5,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { isNodeId, nodeText, ulidText, uuidText } from "../core/ids.ts";
 
-/** Of a longer name so much is kept: it stands in a key. */
+/** Of a longer name this much is kept: it is part of a key. */
 export const nodeNameCharsMax = 128;
 
 /** The folder of all copies that nodes have of databases. */
@@ -21,7 +21,7 @@ const copyKeyPattern = new RegExp(`^${copyPrefix}(${uuidText})/(${nodeText})/(${
 const orderKeyPattern = new RegExp(`^orders/(${nodeText})/(${uuidText})/(${ulidText})$`);
 const nodeNameKeyPattern = new RegExp(`^${nodesPrefix}(${nodeText})/([A-Za-z0-9_-]{1,256})$`);
 
-/** Which local copy of which database: a node that purges its copy and makes another gives it another id. */
+/** One local copy of one database: a node that purges its copy and makes another gives it another id. */
 export interface CopyPlace {
   readonly uuid: string;
   /** The node's identity. */
@@ -41,7 +41,7 @@ export function copyKey({ uuid, node, copy }: CopyPlace): string {
   return `${copiesPrefix(uuid, node)}${copy}`;
 }
 
-/** Whose copy the key is of, or undefined for a foreign object. */
+/** Whose copy the key names, or undefined for a foreign object. */
 export function parseCopyKey(key: string): CopyPlace | undefined {
   const [, uuid, node, copy] = copyKeyPattern.exec(key) ?? [];
   return uuid === undefined || node === undefined || copy === undefined ? undefined : { uuid, node, copy };
@@ -70,7 +70,7 @@ export function forgottenNodeKey(node: string): string {
   return `${forgottenPrefix}${node}`;
 }
 
-/** The sign that a node goes by a name, of which so much is kept as a key can hold. */
+/** The sign that a node goes by a name, of which as much is kept as a key can hold. */
 export function nodeNameKey(node: string, name: string): string {
   assert(isNodeId(node), "a node's identity is safe in a key");
   return `${nodesPrefix}${node}/${Buffer.from(name.slice(0, nodeNameCharsMax)).toString("base64url")}`;

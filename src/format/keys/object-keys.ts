@@ -1,5 +1,5 @@
 /**
- * Where things lie in object storage. No tenant's content, topic or key ever stands in an object's name.
+ * Where things lie in object storage. No object's name has a tenant's content, topic or key in it.
  *
  * | key                    | content                                              | owner of the format               |
  * |------------------------|------------------------------------------------------|-----------------------------------|
@@ -10,7 +10,7 @@
  * | `db/<uuid>/hist/<id>`  | past timelines of a branch and its named checkpoints | format/history/history            |
  * | `keys/signing`         | the signing key of the fleet, where it is kept here  | control/access/signing-key        |
  * | `keys/public/<kid>`    | a public key that a node has signed with             | control/access/key-set            |
- * | `purges/<uuid>`        | a deleted database whose objects are to be removed   | whoever purges                    |
+ * | `purges/<uuid>`        | a deleted database whose objects are to be removed   | the node that purges it           |
  * | `policies/<ns>/namespace` | the policy of a namespace                            | format/records/policy          |
  * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it                     | format/records/policy |
  * | `audit/<ns>/<day>/<id>` | events of a namespace, one flush of one node         | format/audit/audit-object        |
@@ -26,7 +26,7 @@
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired | control/databases/expiry-index |
  * | `backup`               | that this is a backup, or is being restored from one | format/records/backup-manifest    |
  *
- * The table is of the whole layout. Keys that say something by themselves have files of their own:
+ * The table covers the whole layout. Keys that say something by themselves have files of their own:
  * format/audit/audit-keys, expiry-keys, node-keys (`copies/`, `orders/`, `nodes/`, `forgotten/`), revocation-keys.
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
@@ -164,7 +164,7 @@ export function deletionCountKey(namespace: string): string {
 const poolIdPattern = new RegExp(`^(${mainBranch}|${ulidText})-(0|[1-9][0-9]{0,15})-(${ulidText})$`);
 const erasureKeyPattern = new RegExp(`^(?:erasures|erasing)/(${uuidText})/(ers_${ulidText})$`);
 
-/** Which erasure the key of a coupon or of a marker is of, or undefined for a foreign object. */
+/** The erasure that the key of a coupon or of a marker belongs to, or undefined for a foreign object. */
 export function parseErasureKey(key: string): { readonly uuid: string; readonly id: string } | undefined {
   const [, uuid, id] = erasureKeyPattern.exec(key) ?? [];
   return uuid === undefined || id === undefined ? undefined : { uuid, id };

@@ -10,7 +10,7 @@
  * | purged     | object  | `{at, files_removed}` once the node has removed it: its word, for the receipt |
  * | forgotten_at | integer | Unix ms; when an operator has said that the node never comes back           |
  *
- * Always true: the object stands before the first file of the copy does, and says `purged` only after the last one is
+ * Always true: the object exists before the first file of the copy does, and says `purged` only after the last one is
  * gone. It changes once at most: to the one or the other.
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";

@@ -11,9 +11,9 @@
  * | freed_at   | integer | Unix ms; when the name was last taken from a database before this one      |
  * | deletion   | integer | the number, in its namespace, of the deletion that made the name free last |
  *
- * `freed_at` and `deletion` came later than the rest. A claim without the one is read as one of a name that was never
- * taken from anybody; one without the other is judged by its times. The uuid is born here, by a conditional create, so
- * that two nodes that race for one name agree on one database.
+ * `freed_at` and `deletion` came later than the rest. A claim without `freed_at` is read as one of a name that no
+ * database has lost before; one without `deletion` is judged by its times. The uuid is given here, by a conditional
+ * create, so that two nodes that race for one name agree on one database.
  */
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";

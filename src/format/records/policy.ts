@@ -14,9 +14,9 @@
  * | nonce      | string         | 32 hex digits of chance: no two puts write the same bytes           |
  * | policy     | object or null | the document as it was given, unknown fields too; null when cleared |
  *
- * Always true: a document that passed here has every known field in its range, so whoever enforces never judges a
- * value. A field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who
- * may set a policy, what the node's own bounds are, how a value is enforced.
+ * Always true: a document that passed here has every known field in its range, so enforcing it never judges a value. A
+ * field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who may set
+ * a policy, what the node's own bounds are, how a value is enforced.
  */
 import { encodeUtf8, utf8Length, decodeUtf8 } from "../../base/bytes.ts";
 import { invalid, StoreError } from "../../base/faults/errors.ts";
@@ -54,7 +54,7 @@ export type PolicyValues = { readonly [Path in CapPath]?: number } & { readonly 
 /** A policy as its author wrote it: a JSON object, unknown fields included. */
 export type PolicyDocument = Readonly<Record<string, unknown>>;
 
-/** Who a policy is of: what concerns a namespace as a whole, its profiles cannot set. */
+/** The scope of a policy: what concerns a namespace as a whole, its profiles cannot set. */
 export type PolicyLevel = "namespace" | "profile";
 
 interface FieldRule {
@@ -141,8 +141,8 @@ export function readPolicy(document: PolicyDocument, level: PolicyLevel): Policy
 }
 
 /**
- * What a document says that nothing here knows, by dotted paths, with the known field that may have been meant. It is
- * kept and given back, and enforces nothing.
+ * What a document says that is unknown here, by dotted paths, with the known field that may have been meant. It is kept
+ * and given back, and enforces nothing.
  */
 export function unknownFields(document: PolicyDocument): readonly string[] {
   const unknown = Object.entries(document).flatMap(([group, fields]) => {
@@ -162,7 +162,7 @@ export function unknownFields(document: PolicyDocument): readonly string[] {
   });
 }
 
-/** A name that somebody wrote, made fit for a message. */
+/** A name that a client wrote, made fit for a message. */
 function printable(name: string): string {
   return /^[\w.-]{1,64}$/.test(name) ? name : JSON.stringify(name.slice(0, 64).toWellFormed());
 }

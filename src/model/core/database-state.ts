@@ -1,5 +1,5 @@
 /**
- * How far a database has come, as its one state row says: read and written by SQL, or read from the image of its page.
+ * How far a database is, by its one state row: read and written by SQL, or read from the image of its page.
  *
  * Always true: what is handed out is a state of this build's format. Must not know: the data models' tables, so that a
  * thread without any data model can read it.
@@ -48,8 +48,8 @@ function decodeState(
 }
 
 /**
- * Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too
- * new.
+ * The state that the database is in. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it
+ * is too new.
  */
 export function readState(connection: Connection): DatabaseState {
   const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(

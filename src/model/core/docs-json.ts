@@ -116,7 +116,7 @@ const tooDeep = (name: string) =>
   invalid(`${name} is nested too deep: JSON values may nest ${limits.jsonDepthMax} levels`);
 
 /**
- * Reads JSON text; `name` stands in the message of a refusal. Also gives the text again without spaces and repeated
+ * Reads JSON text; `name` is used in the message of a refusal. Also gives the text again without spaces and repeated
  * fields (the last one counts). `depthMax` is in levels of arrays and objects.
  */
 export function parseJson(

@@ -1,4 +1,4 @@
-/** A session's own row: that it exists, since when, and when it was last heard of. */
+/** A session's own row: that it exists, since when, and when it was last used. */
 import type { Tx } from "./transaction.ts";
 
 /**

@@ -15,7 +15,7 @@ export interface View {
   readonly nowMs: number;
   /** Derived matrices of the database's vectors; may be empty at any time, never wrong. */
   readonly vectors: VectorCache;
-  /** What policy lets go of, which is invisible; undefined where none says so. */
+  /** What policy removes, which is invisible; undefined where no policy does. */
   readonly retention?: MemoryRetention | undefined;
 }
 

@@ -3,8 +3,8 @@
  *
  * The meaning is MongoDB's: a condition on a path holds when any value that the path reaches fulfils it, elements of
  * arrays included; `$ne`, `$nin` and `$not` are the negation of the whole condition, so they hold where nothing is
- * reached. `$not` may also stand where `$and` and `$or` may, over a whole filter. Always true: a tree is within every
- * bound of base/limits, so whoever compiles it needs none. Must not know: SQL, tables.
+ * reached. `$not` may also be used where `$and` and `$or` may, over a whole filter. Always true: a tree is within every
+ * bound of base/limits, so compiling it needs none. Must not know: SQL, tables.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -21,7 +21,7 @@ export type Comparison = ">" | ">=" | "<" | "<=";
 export type Filter =
   | { readonly kind: "and" | "or"; readonly filters: readonly Filter[] }
   | { readonly kind: "not"; readonly filter: Filter }
-  /** The path reaches a value equal to one of the operands; null also stands for a missing field. */
+  /** The path reaches a value equal to one of the operands; null also means a missing field. */
   | { readonly kind: "in"; readonly path: DocPath; readonly operands: readonly Json[] }
   /** The path reaches a value of the operand's own type that compares so: numbers with numbers, texts with texts. */
   | { readonly kind: "compare"; readonly path: DocPath; readonly comparison: Comparison; readonly operand: Json }

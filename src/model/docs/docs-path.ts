@@ -16,7 +16,7 @@ export interface DocPath {
 /** The field that every document has, and that nothing changes. */
 export const idField = "_id";
 
-/** Reads a dot path; `name` stands in the message of a refusal. */
+/** Reads a dot path; `name` is used in the message of a refusal. */
 export function parsePath(name: string, text: string): DocPath {
   const components = text.split(".");
   const wrong =

@@ -1,8 +1,11 @@
 /**
  * Filters and sort keys as SQL over any column that holds a JSON object.
  *
- * Always true: no text of a client is part of the SQL, only numbers and names of our own; a predicate is 0 or 1, never
- * NULL; within the bounds of a checked filter neither SQLite's limit of variables nor its limit of depth is near.
+ * Always true:
+ * - no text of a client is part of the SQL, only numbers and names of our own
+ * - a predicate is 0 or 1, never NULL
+ * - within the bounds of a checked filter neither SQLite's limit of variables nor its limit of depth is near
+ *
  * Must not know: collections, indexes.
  *
  * Operands are bound as JSON text and read with `->>`, as the column is: SQLite and JavaScript round about one double
@@ -20,7 +23,7 @@ export class Bindings {
   readonly values: Record<string, SqlValue> = {};
   readonly #names = new Map<string, string>();
 
-  /** The parameter, as it stands in the SQL, that holds this text. */
+  /** The parameter in the SQL that holds this text. */
   bind(text: string): string {
     let name = this.#names.get(text);
     if (name === undefined) {
@@ -112,7 +115,7 @@ class Reach {
     this.value = `${document} ->> ${this.#whole}`;
   }
 
-  /** Whether an array stands at the path or on the way to it: then `type` and `value` are not the whole answer. */
+  /** Whether an array is at the path or on the way to it: then `type` and `value` are not the whole answer. */
   get meetsArray(): string {
     const { components } = this.#path;
     if (components.length === 1) return `${this.type} = 'array'`;

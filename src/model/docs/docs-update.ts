@@ -1,8 +1,12 @@
 /**
  * Update operators: `$set`, `$unset`, `$inc` and `$push` on dot paths, applied to a document in memory.
  *
- * Always true: the paths of one update never overlap, so the order of its operators does not matter; `_id` is out of
- * reach; integers are exact or refused. Must not know: tables, filters.
+ * Always true:
+ * - the paths of one update never overlap, so the order of its operators does not matter
+ * - `_id` is out of reach
+ * - integers are exact or refused
+ *
+ * Must not know: tables, filters.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
@@ -29,7 +33,7 @@ import { parseArrayIndex, idField, parsePath, type DocPath } from "./docs-path.t
 const docArrayPadMax = 1000;
 
 interface Change {
-  /** Where it stands in the update, for messages. */
+  /** Its place in the update, for messages. */
   readonly at: string;
   readonly path: DocPath;
   readonly operand: Json;

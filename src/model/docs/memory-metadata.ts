@@ -1,9 +1,9 @@
 /**
  * What else is known of a memory: a JSON object that filters can ask.
  *
- * Owns its table, which is made when the first metadata comes: files from before it stay as they are and are read all
- * the same. Always true: a row belongs to a memory that is there, and holds a JSON object within the bounds; a memory
- * without a row answers a filter as an empty object would. Must not know: what a recall or a listing asks beside.
+ * Owns its table, which is made when the first metadata comes: earlier files stay as they are and are still read.
+ * Always true: a row belongs to a memory that is there, and holds a JSON object within the bounds; a memory without a
+ * row answers a filter as an empty object would. Must not know: what a recall or a listing asks beside.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { utf8Length } from "../../base/bytes.ts";
@@ -19,7 +19,7 @@ export const metadataBytesMax = 16 * 1024;
 const table = "__service_memory_metadata";
 
 /**
- * The memory's id stands before the metadata, so that no two rows begin alike and a copy of one can be looked for
+ * The memory's id comes before the metadata, so that no two rows begin alike and a copy of one can be looked for
  * (erasure-traces).
  */
 const metadataSchema =

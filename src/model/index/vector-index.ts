@@ -3,8 +3,8 @@
  *
  * Always true: a hot space equals the committed rows. It is built from them by the first search and changed only by
  * what committed (`Tx.afterCommit`), so a rolled-back command never reaches it, and any of it may be dropped at any
- * time. Whoever replaces the rows behind SQL's back (rewind, restore) must `evictAll()`. One cache belongs to the one
- * connection that writes: a second connection would not hear of the changes.
+ * time. A caller that replaces the rows behind SQL's back (rewind, restore) must `evictAll()`. One cache belongs to the
+ * one connection that writes: a second connection would not hear of the changes.
  * Must not know: SQL, collections, what an owner is.
  */
 import { assert } from "../../base/faults/assert.ts";
@@ -269,7 +269,7 @@ export class VectorCache {
   put(space: number, owner: number, vector: Float32Array): void {
     const hot = this.#hot.get(space);
     if (!hot) return;
-    // Without the room to grow, the commit still stands: the space is derived, so it goes and searches stream.
+    // Without the room to grow, the commit still holds: the space is derived, so it goes and searches stream.
     const grown = unlessOutOfMemory(() => (hot.put(owner, vector), true));
     if (grown && this.#pool.hold(hot, hot.bytes)) return;
     this.#pool.release(hot);

@@ -171,7 +171,7 @@ async function chooseKernel(): Promise<ChosenKernel> {
 
 const chosen = await chooseKernel();
 
-/** Which kernel this process ranks with: for the log, said once by whoever composes the node. */
+/** Which kernel this process ranks with: for the log, said once when the node is composed. */
 export const kernelName: "usearch" | "javascript" = chosen.name;
 
 /** Why the native kernel is not in use; undefined when it is. */

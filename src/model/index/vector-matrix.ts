@@ -191,8 +191,7 @@ export class VectorMatrix {
     const passed: number[] = [];
     let cut = floor - margin;
     let at = 0;
-    // Most filters admit nearly everybody: ask about as many as are wanted, and about more only when those were
-    // refused.
+    // Most filters admit nearly all: ask about as many as are wanted, and about more only when those were refused.
     let asked = Math.min(search.want, vectorFilterOwnersMax);
     while (at < rows.length && scores[at]! >= cut) {
       const end = Math.min(rows.length, at + asked);

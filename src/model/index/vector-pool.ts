@@ -1,8 +1,8 @@
 /**
  * What all vector caches of one thread share: the byte budget, and the one index build that may run at a time.
  *
- * Always true: what the holders hold together is within the budget, the least recently used going first. Must not
- * know: matrices, rows, databases.
+ * Always true: what the holders hold together is within the budget, as the least recently used are evicted first. Must
+ * not know: matrices, rows, databases.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits.ts";
@@ -23,7 +23,7 @@ export interface AnnIndex {
 
 /**
  * Builds an index over `count` unit vectors, off this thread; the matrix is handed over and not touched again. Resolves
- * undefined when there is none to be had, having said so in the log, or when it was abandoned; never rejects.
+ * undefined when no index can be built, which is logged, or when it was abandoned; never rejects.
  */
 export type IndexBuilder = (
   matrix: Float32Array<ArrayBuffer>,
@@ -66,7 +66,8 @@ export class VectorPool {
   }
 
   /**
-   * Evicts the least recently used until `bytes` more fit. False, nobody evicted, when they could not fit even alone.
+   * Evicts the least recently used until `bytes` more fit. False, with nothing evicted, when they could not fit even
+   * alone.
    */
   makeRoom(bytes: number): boolean {
     if (bytes > this.bytesMax) return false;

@@ -23,7 +23,7 @@ import { admitted, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
 
-/** In databases of at most so many memories a recall also ranks by words that begin like the question's. */
+/** In databases of at most this many memories a recall also ranks by words that begin like the question's. */
 export const widenedMemoriesMax = 5_000;
 
 /** The table. */
@@ -74,7 +74,7 @@ export function unindexMemory(tx: Tx, row: number): void {
 
 interface KeywordHit {
   readonly row: number;
-  /** BM25, the less the farther the matching words stand apart; larger is better. Not comparable between questions. */
+  /** BM25, the less the farther the matching words are apart; larger is better. Not comparable between questions. */
   readonly score: number;
   /** 1 for those that were too much text to be looked into: they come after all others. */
   readonly grade: number;
@@ -148,7 +148,7 @@ export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer
   return { hits, ...explainer(postings, hits) };
 }
 
-/** The same rows, better ones first when how closely their matching words stand together counts too. */
+/** The same rows, better ones first when the closeness of their matching words counts too. */
 function byPassages(
   view: View,
   { postings, match }: Asked,

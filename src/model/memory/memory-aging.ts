@@ -1,5 +1,5 @@
 /**
- * What policy lets go of: events that are too old, and what was superseded too long ago or too many times since.
+ * What policy removes: events that are too old, and what was superseded too long ago or too many times since.
  *
  * Always true: an active memory that is no event is never touched here, whatever its age; of each topic the newest
  * superseded memories stay. One turn looks at a bounded number of rows and says where the next one goes on, so that no
@@ -73,7 +73,7 @@ function removeOldEvents(
   );
   const young = passed.findIndex(({ created_at: createdAt }) => createdAt > untilMs && createdAt <= latestMs);
   const before = young < 0 ? passed : passed.slice(0, young);
-  // A row of the future stands in nobody's way, and is as old at least as one behind it that is old.
+  // A row of the future hides no other, and is as old at least as one behind it that is old.
   const old = before.slice(0, before.findLastIndex(({ created_at: createdAt }) => createdAt <= untilMs) + 1);
   const events = old.filter(({ type }) => type === "event").slice(0, rowsMax);
   remove(tx, events);

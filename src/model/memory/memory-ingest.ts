@@ -2,8 +2,10 @@
  * Typed memories as they come in: the rules of a batch, duplicates, and what supersedes what.
  *
  * Always true:
- * - An ingest is recallable when it commits, and the same ingest again changes nothing.
- * - A topic has at most one active memory of a type.
+ * - an ingest is recallable when it commits, and the same ingest again changes nothing
+ * - a topic has at most one active memory of a type
+ * - what has expired is invisible from that instant on (model/memory/memory-presence), whether or not a sweep has come
+ *   by
  *
  * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
  */
@@ -23,7 +25,7 @@ import { checkEmbedding } from "../vectors/vectors.ts";
 
 export const summaryBytesMax = 8 * 1024;
 export const keywordsBytesMax = 8 * 1024;
-/** How long a task lives when nobody says (spec: Limits). */
+/** How long a task lives by default (spec: Limits). */
 const taskTtlSecsDefault = 86_400;
 
 /** A memory as it comes in (spec: MemoryInput). */
@@ -118,7 +120,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   });
   const same = findDuplicate(tx, identity);
   if (same?.present) return acknowledge(tx, same, memory);
-  // Removed here and now: what is not there any more must neither answer for the new memory nor stand in its way.
+  // Removed here and now: what is gone must neither answer for the new memory nor block it.
   if (same) removeMemories(tx, [same.row]);
 
   const id = `mem_${tx.newId()}`;

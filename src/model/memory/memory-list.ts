@@ -2,8 +2,8 @@
  * Memories in the order in which they came, page by page, and forgetting a page of them.
  *
  * Always true: a listing that goes on from its cursor gives no memory twice and misses none that was there all the
- * time, whatever is written meanwhile; a page is bounded in memories, in bytes and in how many it looks at. It stands
- * on this: rows are numbered in the order of their times, and a number comes back only when it was the highest.
+ * time, whatever is written meanwhile; a page is bounded in memories, in bytes and in how many it looks at. It rests on
+ * this: rows are numbered in the order of their times, and a number comes back only when it was the highest.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

@@ -1,8 +1,8 @@
 /**
- * Which memories are there to be seen.
+ * Which memories are visible.
  *
- * Always true: what has expired, and what policy lets go of, is invisible to every command from that instant on,
- * whether or not a sweep has come by; so it is no matter whether anybody writes the database, or who holds it. Must not
+ * Always true: what has expired, and what policy removes, is invisible to every command from that instant on, whether
+ * or not a sweep has come by; so it is no matter whether the database is written, or which node holds it. Must not
  * know: what a caller looks for.
  */
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";

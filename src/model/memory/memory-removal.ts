@@ -1,5 +1,5 @@
 /**
- * The one way in which a memory goes, whether forgotten, expired, ended with its session or erased.
+ * The one way in which a memory is removed: forgotten, expired, ended with its session or erased.
  *
  * Always true: its row, its provenance, its metadata, its vector and its words go together. Nothing else refers to a
  * memory by row.

@@ -3,7 +3,7 @@ import { keywordSchema } from "./keyword.ts";
 
 /**
  * The tables of typed memory. Always true of them: at most one active memory per fingerprint and per (type, topic); a
- * memory's row number is the one of its indexed text and the owner of its vector. `content` stands last, so that no
+ * memory's row number is the one of its indexed text and the owner of its vector. `content` comes last, so that no
  * filter walks through the overflow pages of a large one. Provenance says who said it, once for each (session, source),
  * absent ones as empty text; the memory's own session and source are the first one's. A superseder may be gone:
  * `superseded_by` is a fact about the past, not a reference.

@@ -3,8 +3,8 @@
  *
  * Always true: a space's dimension is fixed by the first vector that comes, and with it whether its vectors are an
  * embedder's or the callers' own; an embedder's vector goes only into a space of that embedder, and is looked for only
- * there, since vectors of two models are never near for a reason. What a caller brings is the caller's business. Must
- * not know: who embeds, and by what means.
+ * there, since nearness between vectors of two models means nothing. Vectors of callers are not judged. Must not know:
+ * who embeds, and by what means.
  */
 import type { Tx, View } from "../core/transaction.ts";
 import {
@@ -103,8 +103,8 @@ export function unembedTurns(tx: Tx, rows: readonly number[]): void {
 }
 
 /**
- * Gives up the space of a kind unless it is this embedder's: the next vector opens a new one. Then removes vectors of
- * spaces that were given up, at most `rowsMax`, and says whether there may be more. Until then their owners are still
+ * Abandons the space of a kind unless it is this embedder's: the next vector opens a new one. Then removes vectors of
+ * spaces that were abandoned, at most `rowsMax`, and says whether there may be more. Until then their owners are still
  * found by `deleteVectors`, so that nothing outlives its owner. The empty space keeps its row: its number is not given
  * again.
  */

@@ -41,7 +41,8 @@ export interface Conditions {
 
 /**
  * The conditions that the filters mean. Session and source are asked of the provenance, not of the memory's own first
- * session and source: whoever said it as a duplicate has ingested it as well. Both together must hold of one saying.
+ * session and source: an agent that said it as a duplicate has ingested it as well. Both together must hold of one
+ * saying.
  */
 export function buildConditions(view: View, filters: Filters): Conditions {
   const present = presence(view, { superseded: filters.includeSuperseded ?? false });

@@ -1,10 +1,14 @@
 /**
  * User SQL: one batch of statements on one connection, under the guard.
  *
- * Always true: every statement is judged by its text, then prepared and run with the authorizer on; whether it writes
- * is what SQLite says of the prepared statement, so that INSERT … RETURNING and a WITH that writes count as writes;
- * rows are taken one at a time, so that no result is ever larger in memory than it may be. Must not know: threads,
- * tokens, who asks. Transactions are the caller's; only the savepoints of a batch that is not atomic are made here.
+ * Always true:
+ * - every statement is judged by its text, then prepared and run with the authorizer on
+ * - whether it writes is what SQLite says of the prepared statement, so that INSERT … RETURNING and a WITH that writes
+ *   count as writes
+ * - rows are taken one at a time, so that no result is ever larger in memory than it may be
+ *
+ * Transactions are the caller's; only the savepoints of a batch that is not atomic are made here.
+ * Must not know: threads, tokens, who asks.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
@@ -30,7 +34,7 @@ interface SqlStatement {
 
 export interface SqlBatch {
   readonly statements: readonly SqlStatement[];
-  /** All or nothing; otherwise each statement stands alone and reports its own error. */
+  /** All or nothing; otherwise each statement is alone and reports its own error. */
   readonly atomic: boolean;
   /** Whether the credential's scope covers writes. */
   readonly mayWrite: boolean;
@@ -144,7 +148,7 @@ function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () 
     },
     { wholeDatabase, defines, plain: copiesTooMuch(connection, tokens) },
   );
-  // SQLite counts what a definition or a virtual table's creation does inside; nobody asked for that.
+  // SQLite counts what a definition or a virtual table's creation does inside; that is not wanted.
   if (!writes || !changesRows) return { columns, rowsJson, rowsAffected: 0, lastInsertRowid: run.lastInsertRowid };
   const after = counted(connection);
   run.lastInsertRowid = after.rowid;

@@ -1,5 +1,5 @@
 /**
- * Who holds the words of a question, and how much of it: the share of its words, weighted by how rare each is.
+ * Which rows hold the words of a question, and how much of it: the share of its words, weighted by how rare each is.
  *
  * Always true: shares lie between 0 and 1 and are summed in the order of the question, so that the same state gives the
  * same bits everywhere. Must not know: what the indexed rows are, how they are ranked.
@@ -26,7 +26,7 @@ export function isRelevant(coverages: Iterable<number>, gate: number): boolean {
 export const hitCoverage = 0.15;
 
 /**
- * Rarity is reckoned as if this many rows more were stored: in one of three memories every word would look common, and
+ * Rarity is computed as if this many rows more were stored: in one of three memories every word would look common, and
  * a question with one unknown word would find nothing. In large databases it changes nothing (measured: area under the
  * curve at 27 documents .960 without, .972 with it; at 600 .969 and .970).
  */
@@ -45,12 +45,12 @@ export function rarity(stored: number, holders: number): number {
   return Math.log(1 + (all - holders + 0.5) / (holders + 0.5));
 }
 
-/** The postings of a question's words in an FTS5 table that has text of so many rows. */
+/** The postings of a question's words in an FTS5 table that has text of this many rows. */
 export function findPostings(view: View, table: string, stored: number, query: string): readonly Posting[] {
   const holders = view.connection.prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ?`).pluck();
   return queryTerms(query).map((term) => {
     const rows = holders.all(term.match) as number[];
-    // A pair that nobody holds more often lies across two words of the question than it is a word unknown here.
+    // A pair that no row has more often lies across two words of the question than it is a word unknown here.
     const doubt = term.isPair && rows.length === 0 ? 0.5 : 1;
     return { term, rows, weight: doubt * rarity(stored, rows.length) };
   });
@@ -90,8 +90,8 @@ export interface Coverage {
 const windowRows = 4096;
 
 /**
- * Who covers at least `floor` of the question's weight. The sums run in the order of the terms, so that a full cover is
- * exactly 1; the rows of a posting are in ascending order, as FTS5 gives them.
+ * The rows that cover at least `floor` of the question's weight. The sums run in the order of the terms, so that a full
+ * cover is exactly 1; the rows of a posting are in ascending order, as FTS5 gives them.
  */
 export function computeCoverage(postings: readonly Posting[], floor: number): Coverage {
   const total = totalWeight(postings);

@@ -1,5 +1,5 @@
 /**
- * How closely a memory's matching words stand together: a long text holds many words of any question somewhere, and is
+ * How close together a memory's matching words are: a long text holds many words of any question somewhere, and is
  * about it only where they meet.
  *
  * A passage is a stretch of the body; the topic, the summary and the origin speak for every passage. Measured on LoCoMo
@@ -10,13 +10,15 @@
 import { holds, rarity, totalWeight, type Posting } from "./coverage.ts";
 import type { View } from "../core/transaction.ts";
 
-/** Texts of memories in which one recall looks how closely the words of the query stand together: about 20 ms. */
+/** Texts of memories in which one recall looks how close together the words of the query are: about 20 ms. */
 const passageBytesMax = 1024 * 1024;
 
 /** Characters of a passage: about a sentence, and about a paragraph. */
 const sentenceChars = 75;
 const paragraphChars = 300;
-/** So many passages of each size speak for a memory: with more, long texts win by their length (MRR .816 with six). */
+/**
+ * This many passages of each size speak for a memory: with more, long texts win by their length (MRR .816 with six).
+ */
 const passagesCounted = 4;
 
 /** How a memory's passages meet a question. */
@@ -47,7 +49,7 @@ const opening = "\x01";
 const closing = "\x02";
 const marks = /\p{M}/gu;
 
-/** A word of the question where it stands. */
+/** A word of the question, and its place. */
 interface Place {
   readonly term: number;
   readonly offset: number;
@@ -186,7 +188,7 @@ interface Passage {
 }
 
 /**
- * Every passage of so many characters that ends with a matching word; the first is what the other columns hold alone.
+ * Every passage of this many characters that ends with a matching word; the first is what the other columns hold alone.
  * Summed in the question's order.
  */
 function weighed(

@@ -1,10 +1,10 @@
 /**
  * The words of the transcript: one FTS5 table over what was said, and how it is asked.
  *
- * Owns its table, which is made when the first turn is appended: files from before it stay as they are and are read all
- * the same, their older turns just are not found by words. Always true: a row's number is its turn's; rows are written
- * and removed at the end of the commit group, in the order of the commands, and deleted words leave the index's pages
- * (`secure-delete`). Must not know: vectors, memories.
+ * Owns its table, which is made when the first turn is appended: earlier files stay as they are and are still read, but
+ * words do not find their older turns. Always true: a row's number is its turn's; rows are written and removed at the
+ * end of the commit group, in the order of the commands, and deleted words leave the index's pages (`secure-delete`).
+ * Must not know: vectors, memories.
  */
 import { limits } from "../../base/limits.ts";
 import { textLeaves } from "../core/content.ts";
@@ -61,8 +61,8 @@ export function unindexTurns(tx: Tx, rows: readonly number[]): void {
 }
 
 /**
- * What a word counts when it is the turn's own, of the next turn to either side, or of the one after. An answer often
- * stands beside the words that were asked for: on LoCoMo this lifts any@8 of turns from .67 to .77.
+ * What a word counts when it is the turn's own, of the next turn to either side, or of the one after. An answer is
+ * often beside the words that were asked for: on LoCoMo this lifts any@8 of turns from .67 to .77.
  */
 const neighbourWeights = [1, 0.5, 0.25] as const;
 
@@ -102,7 +102,7 @@ export function searchTurnText(view: View, { query, sessionId, want, coverageMin
   return enough.slice(0, want).map(({ row }) => row);
 }
 
-/** The postings as far as they are of one session; what a word is worth stays what it is worth everywhere. */
+/** The postings of one session; what a word is worth stays what it is worth everywhere. */
 function within(view: View, postings: readonly Posting[], sessionId: string): readonly Posting[] {
   const ofSession = new Set(
     view.connection.prepared("SELECT row FROM __service_turn WHERE session_id = ?").pluck().all(sessionId) as number[],
@@ -116,7 +116,7 @@ function within(view: View, postings: readonly Posting[], sessionId: string): re
  */
 const seedCoverages = [0.4, 0.2, 0.1, 0] as const;
 
-/** The turns that hold the most of the question themselves, at most so many; of equals the newer. */
+/** The turns that hold the most of the question themselves, up to a bound; of equals the newer. */
 function pickSeeds(postings: readonly Posting[], most: number): readonly number[] {
   for (const floor of seedCoverages) {
     const { matched, enough } = computeCoverage(postings, floor);
@@ -127,7 +127,7 @@ function pickSeeds(postings: readonly Posting[], most: number): readonly number[
   return [];
 }
 
-/** A turn that holds words of the question, or stands beside one that does. */
+/** A turn that holds words of the question, or is beside one that does. */
 interface Candidate {
   readonly row: number;
   /** For each word the best weight with which it counts here. */

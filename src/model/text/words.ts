@@ -11,7 +11,7 @@ export const recallTermsMax = 64;
 
 /**
  * How FTS5 cuts what is left. Marks count as letters (`categories`), or every vowel sign of Hindi would cut a word in
- * two; they are dropped from Latin letters all the same (`remove_diacritics`).
+ * two; they are still dropped from Latin letters (`remove_diacritics`).
  */
 export const tokenizer = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'";
 
@@ -28,7 +28,7 @@ export interface Term {
   readonly isPair: boolean;
 }
 
-/** Words of so many letters are widened, to those that share this part of them, and at least so many letters. */
+/** Words of this many letters are widened, to those that share this part of them, and at least this many letters. */
 const widenedLettersMin = 5;
 const widenedShare = 2 / 3;
 const sharedLettersMin = 4;
@@ -50,7 +50,7 @@ const optionalMarks = /[[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Inherited}]
 const betweenWords = /[^\p{L}\p{N}\p{M}\p{Co}]+/gu;
 const ascii = /^[\x00-\x7f]*$/;
 
-/** Overlapping pairs of letters, or the letter when it stands alone. */
+/** Overlapping pairs of letters, or the letter when it is alone. */
 function splitIntoPairs(run: string): readonly string[] {
   const letters = run.match(letterWithMarks)!;
   return letters.length === 1 ? letters : letters.slice(1).map((letter, at) => letters[at]! + letter);
@@ -58,7 +58,7 @@ function splitIntoPairs(run: string): readonly string[] {
 
 /**
  * The text in the form that is indexed and asked for: compatibility forms (NFKC) and cases unified, optional marks
- * gone, and unspaced scripts as pairs of letters. Pairs stand in the same columns as words, so that one ranking and one
+ * gone, and unspaced scripts as pairs of letters. Pairs are in the same columns as words, so that one ranking and one
  * gate see a text of several scripts as a whole.
  */
 export function foldText(text: string): string {

@@ -37,7 +37,7 @@ function turnSpace(view: View): VectorSpace | undefined {
 
 /**
  * Adds a turn at the end of the session's transcript and gives its number. A vector of another dimension than the
- * transcript's vectors is left out and said so: what was said is worth more than how it is found.
+ * transcript's vectors is left out, which the answer says: what was said is worth more than how it is found.
  */
 export function appendTurn(
   tx: Tx,

@@ -1,9 +1,9 @@
 /**
  * The public collections of vectors: stored under ids of the clients', given, listed and deleted by them.
  *
- * Always true: a vector has an item, and an item a vector; its direction is a row of the collection's space, and what
- * is to be known beside it a row of model/vectors/vector-details. The three go together. Must not know: how vectors are
- * searched (model/vectors/vector-search).
+ * Always true: a vector has an item, and an item a vector; its direction is a row of the collection's space, and the
+ * rest a row of model/vectors/vector-details. The three go together. Must not know: how vectors are searched
+ * (model/vectors/vector-search).
  */
 import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
@@ -217,7 +217,7 @@ export function removeVectors(
   return { deleted: owners.length };
 }
 
-/** Looks at so many vectors as a command may, and deletes those that meet the filter. */
+/** Looks at as many vectors as a command may, and deletes those that meet the filter. */
 function removeMatching(
   tx: Tx,
   space: VectorSpace,

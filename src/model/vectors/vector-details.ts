@@ -1,9 +1,8 @@
 /**
  * What is known of a collection's vector beside its direction: its length, where that is not 1, and its metadata.
  *
- * Owns the table of these details. Always true: it is made when the first detail comes, so that files from before stay
- * as they are; a vector without a row has length 1 and no metadata. Must not know: directions, and how they are
- * searched.
+ * Owns the table of these details. Always true: it is made when the first detail comes, so that earlier files stay as
+ * they are; a vector without a row has length 1 and no metadata. Must not know: directions, and how they are searched.
  */
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";
 import { parseFilter } from "../docs/docs-filter.ts";

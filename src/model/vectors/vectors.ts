@@ -1,5 +1,5 @@
 /**
- * Vectors in ordinary rows: named spaces of one dimension each. The public collections stand on them
+ * Vectors in ordinary rows: named spaces of one dimension each. The public collections are built on them
  * (model/vectors/vector-collections).
  *
  * Always true: a stored vector is finite, of length 1 and of its space's dimension, so every search is a plain inner
@@ -101,7 +101,7 @@ export function deleteVector(tx: Tx, space: VectorSpace, owner: number): void {
   if (changes > 0) tx.afterCommit(() => tx.vectors.remove(space.space, owner));
 }
 
-/** Every space of the kind: the one in use, and those that are being given up. */
+/** Every space of the kind: the one in use, and those that are being abandoned. */
 function listSpaces(view: View, kind: SpaceKind): VectorSpace[] {
   return view.connection.all<VectorSpace>(
     "SELECT space, dimension FROM __service_vector_space WHERE kind = ? ORDER BY space",

@@ -119,7 +119,7 @@ function serveCommand(): Command {
   );
 }
 
-/** The flags as the variables they stand for. */
+/** The flags as the variables that they replace. */
 function toVariables(flags: Readonly<Record<string, string | true>>): Environment {
   const variables: Record<string, string> = {};
   for (const [flag, value] of Object.entries(flags)) {

@@ -1,9 +1,9 @@
 /**
  * `palimpsest backup` and `palimpsest restore --all`: a fleet's objects from one store into another.
  *
- * Always true: the store that is copied from is opened to be read only; the other one says of itself that it is not
- * whole until it is. What is left undone is said, and done by the same command given again. Exit codes: 0 complete and
- * proven, 1 not, 2 a wrong command line.
+ * Always true: the source store is opened for reading only; the other one is marked as incomplete until it is complete.
+ * What is left undone is reported, and the same command given again does it. Exit codes: 0 complete and proven, 1 not,
+ * 2 a wrong command line.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -143,7 +143,7 @@ function wholeness(way: Way, { asOfMs }: RestoreAllOutcome): string {
   );
 }
 
-/** Erasures of which the restored fleet knows nothing, each as the call that asks for it again. */
+/** Erasures unknown to the restored fleet, each as the call that asks for it again. */
 async function tellErasures(
   { stdout, stderr }: CopySurroundings,
   later: ObjectStore,
@@ -156,7 +156,7 @@ async function tellErasures(
     try {
       stdout.write(`erase again, ${formatCall(decodeCoupon(stored.bytes))}\n`);
     } catch (error) {
-      // The later store may be broken: what can be read of it is told all the same.
+      // The later store may be broken: what can be read of it is still reported.
       if (!isUnreadable(error)) throw error;
       stderr.write(`palimpsest: an erasure that the backup lacks cannot be told: ${key}: ${error.message}\n`);
     }

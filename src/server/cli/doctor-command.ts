@@ -2,8 +2,8 @@
  * `palimpsest doctor`: what is in an object store, a data directory or both, whether it fits together, and what to do.
  *
  * Always true: it only reads, needs no node and disturbs none: no byte of the store or of the directory changes, no
- * lock is taken. Nothing that it says is content. Exit codes: 0 all is well; 1 somebody has to act, or not all could be
- * looked at; 2 a wrong command line.
+ * lock is taken. Nothing that it says is content. Exit codes: 0 all is well; 1 an operator has to act, or not all could
+ * be looked at; 2 a wrong command line.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -115,7 +115,7 @@ async function doctor(around: DoctorSurroundings, flags: DoctorFlags): Promise<n
 function resolvePatient(env: Environment, flags: DoctorFlags): Patient | string {
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
   if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
-  // Whoever names one of the two wants no other from a variable.
+  // A command line that names one of the two wants no other from a variable.
   const isBare = flags.dataDir === undefined && flags.objectStore === undefined;
   const directory = flags.dataDir ?? (isBare ? env["SERVICE_DATA_DIR"] : undefined);
   if (directory !== undefined && !existsSync(directory)) return `there is no directory ${directory}`;

@@ -1,9 +1,9 @@
 /**
  * `palimpsest forget-node`: says that a node never comes back, so that no erasure waits for it any more.
  *
- * Always true: it needs no node and only writes what it says; the node is not let in again with its old disk. What it
- * means is up to a person: that the disk is destroyed, nobody else can know, and receipts say so. Exit codes as of the
- * command line: 0 done, 1 not done, 2 a wrong command line.
+ * Always true: it needs no node and only writes what it says; the node is not let in again with its old disk. A person
+ * must know that the disk is destroyed, as no program can, and receipts say so. Exit codes as of the command line: 0
+ * done, 1 not done, 2 a wrong command line.
  */
 import { Command } from "commander";
 import { StoreError } from "../../base/faults/errors.ts";

@@ -2,7 +2,7 @@
  * `palimpsest key rotate`: puts a new signing key in the place of the one in a data directory, so that no token is
  * refused that is good now.
  *
- * Always true: the key of before stays behind the new one, with its public half only, for as long as a token can live;
+ * Always true: the earlier key stays behind the new one, with its public half only, for as long as a token can live;
  * the file is there whole or not at all. It needs no node; the nodes take the new key when they start again. Exit codes
  * as of the command line: 0 done, 1 not done.
  */

@@ -43,7 +43,7 @@ export async function callNode(
   const headers: Record<string, string> = {};
   if (credential !== undefined) headers["authorization"] = `Bearer ${credential}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  // A redirect would carry the credential to an address that nobody named.
+  // A redirect would carry the credential to an address that was not named.
   const { status, ok, answer } = await fetched(new URL(path, flags.address), {
     method,
     headers,

@@ -1,8 +1,8 @@
 /**
  * `palimpsest reembed`: asks a running node to make a profile's vectors anew, until it has gone through all of them.
  *
- * Always true: every step is a call of its own, so that an interrupted command is begun again by giving it again. Must
- * not know: how the node is called, what a step does.
+ * Always true: every step is a call of its own, so that an interrupted command can be given again. Must not know: how
+ * the node is called, what a step does.
  */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { isBranchName, parseProfileDatabaseName } from "../../format/core/names.ts";
@@ -42,7 +42,7 @@ function parseBranch(text: string): string {
   throw new InvalidArgumentError("It is not the name of a branch.");
 }
 
-/** Goes through all steps. `post` calls the node; `stderr` is told how far it has come. */
+/** Goes through all steps. `post` calls the node; `stderr` is told the progress. */
 export async function reembed(
   { database, branch }: ReembedFlags,
   post: (path: string, body: string) => Promise<unknown>,

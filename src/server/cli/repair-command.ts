@@ -2,9 +2,13 @@
  * `palimpsest repair`: mends a database in object storage whose manifest, catalog or claim is gone or cannot be read,
  * and branches whose objects are.
  *
- * Always true: without the digest of a plan nothing changes; with it exactly that plan is carried out, or none; a plan
- * names what is lost by it. Exit codes: 0 there was nothing to mend, or it is mended; 1 there is a plan that was not
- * carried out, or something cannot be mended; 2 a wrong command line.
+ * Always true:
+ * - without the digest of a plan nothing changes
+ * - with it exactly that plan is carried out, or none
+ * - a plan names what is lost by it
+ *
+ * Exit codes: 0 there was nothing to mend, or it is mended; 1 there is a plan that was not carried out, or something
+ * cannot be mended; 2 a wrong command line.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

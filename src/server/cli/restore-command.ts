@@ -2,8 +2,8 @@
  * `palimpsest restore`: a plain SQLite file out of object storage alone, without a node.
  *
  * Always true: it only reads the store, never touches a data directory or its lock, and never writes over a file; the
- * file appears whole, proven and synced, or not at all. What was erased or given up stays so: no state below a branch's
- * floor is restored. Exit codes as of the command line: 0 restored, 1 not restored, 2 a wrong command line.
+ * file appears whole, proven and synced, or not at all. What was erased or abandoned stays so: no state below a
+ * branch's floor is restored. Exit codes as of the command line: 0 restored, 1 not restored, 2 a wrong command line.
  */
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";

@@ -2,9 +2,8 @@
  * `palimpsest scan`: whether secrets that should be gone lie anywhere in a directory or an object store, without a
  * node.
  *
- * Always true: it only reads, and never writes a secret: secrets go by their number, in the order in which they were
- * given. Exit codes: 0 everything was read and nothing found; 1 something was found or could not be read; 2 a wrong
- * command line.
+ * Always true: it only reads, and never writes a secret: secrets are named by their number, in the order given. Exit
+ * codes: 0 everything was read and nothing found; 1 something was found or could not be read; 2 a wrong command line.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { Command, Option } from "commander";

@@ -3,7 +3,7 @@
  *
  * Always true: what it says of a receipt comes out of the signed payload and from nowhere else, and it says so only
  * when the signature holds; text of a receipt cannot steer a terminal. Exit codes: 0 the receipt is valid, 1 it is not,
- * or its key set could not be had, 2 a wrong command line.
+ * or its key set is not available, 2 a wrong command line.
  */
 import { createReadStream } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
@@ -94,9 +94,7 @@ function isCoupon(given: unknown): given is Readonly<Record<string, unknown>> {
   return isObject(given) && "id" in given && "status" in given;
 }
 
-/**
- * The receipt itself, or the one that a coupon holds. What is neither is not called forged: somebody gave another file.
- */
+/** The receipt itself, or the one that a coupon holds. What is neither is not called forged: another file was given. */
 function receiptIn(given: unknown): unknown {
   if (isCoupon(given)) {
     if (isObject(given["receipt"])) return given["receipt"];
@@ -113,7 +111,7 @@ async function keySetAt(place: string | URL): Promise<unknown> {
   const giveUp = new AbortController();
   const cancel = realWorld().after(keySetFetchMs, () => giveUp.abort(new Error("no answer in time")));
   try {
-    // Whoever could send it elsewhere could choose the keys.
+    // A party that could send it elsewhere could choose the keys.
     const response = await fetch(place, {
       signal: giveUp.signal,
       redirect: "error",

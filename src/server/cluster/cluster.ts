@@ -103,7 +103,7 @@ export class Cluster {
     const { leaseEvents } = this.placement;
     const { cluster: counts } = this.#options.instruments;
     const events: LeaseEvents = {
-      // Of a renewal that was under way when the databases were given up.
+      // From a renewal that was under way when the databases were released.
       renewed: (until) => void (this.#isCutOff || leaseEvents.renewed(until)),
       lost: () => {
         counts.leasesLost++;
@@ -120,7 +120,7 @@ export class Cluster {
       );
   }
 
-  /** Lets go of every link: nothing is forwarded any more. */
+  /** Closes every link: nothing is forwarded any more. */
   async disconnect(): Promise<void> {
     await this.shards.close();
     this.#reach.close();

@@ -1,5 +1,5 @@
 /**
- * The door between nodes: serves the node-internal service, to whoever has the cluster key.
+ * The door between nodes: serves the node-internal service, to callers that have the cluster key.
  *
  * Always true: the key is looked at before anything of a request's body is read, and in a time that says nothing of how
  * much of it was right; the key opens this service and nothing else, and no other credential opens it. It is asked for
@@ -74,7 +74,7 @@ export class NodeDoor {
     try {
       yield* exchange.run(requests, gone);
     } catch (error) {
-      // Whoever is gone hears nothing of it, and that he went is no fault of ours.
+      // A caller that is gone hears nothing of it, and its leaving is no fault of ours.
       if (gone.aborted) return;
       // What cannot be read as a message is refused by the library, in its own words.
       if (error instanceof ConnectError) throw error;

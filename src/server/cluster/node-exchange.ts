@@ -1,10 +1,13 @@
 /**
  * One stream from another node: takes its calls, has them answered, and tells it of the databases that it follows.
  *
- * Always true: every call that was taken gets one answer, in whatever order they come; answers of one turn of the loop
- * share a message; what fails by a fault of ours is logged here under an id, and the other node hears the id alone. The
- * stream ends when the other side has ended it and everything is answered. Must not know: keys, leases, what runs a
- * call.
+ * Always true:
+ * - every call that was taken gets one answer, in whatever order they come
+ * - answers of one turn of the loop share a message
+ * - what fails by a fault of ours is logged here under an id, and the other node hears the id alone
+ *
+ * The stream ends when the other side has ended it and everything is answered.
+ * Must not know: keys, leases, what runs a call.
  */
 import { create } from "@bufbuild/protobuf";
 import {
@@ -103,7 +106,7 @@ export class Exchange {
     this.#wake();
   }
 
-  /** What is spoken with a caller that begins so. */
+  /** The protocol to speak with a caller that begins so. */
   #agree(greeting: ExchangeRequest | undefined): PayloadCodec {
     const codecs = this.#options.codecs ?? ownCodecs;
     const common = greeting && commonCodec(codecs, greeting);
@@ -119,7 +122,7 @@ export class Exchange {
       for await (const message of requests) {
         if (this.#isClosed) return;
         this.#hear(message, codec);
-        // Whoever does not take his answers gets no more calls in.
+        // A caller that does not take its answers gets no more calls in.
         while (this.#outbox.bytes > peerAnswersBytesMax && !this.#isClosed)
           await new Promise<void>((resolve) => (this.#makeRoom = resolve));
       }
@@ -231,7 +234,7 @@ export class Exchange {
   }
 
   /**
-   * Ends what nobody follows any more, and a stream of which nothing was heard for longer than its sender would keep
+   * Ends what is not followed any more, and a stream of which nothing was heard for longer than its sender would keep
    * it.
    */
   #beat(): void {
@@ -251,7 +254,7 @@ export class Exchange {
 
 /**
  * Whether a client with this credential can be allowed the call by any table. The node that met the client has judged
- * it; this stands behind it, so that a mistake there does not make a reader a writer here.
+ * it; this checks again, so that a mistake there does not make a reader a writer here.
  */
 function mayEver({ kind, scope }: CallerTold, call: PortCall): boolean {
   if (kind !== "token") return true;

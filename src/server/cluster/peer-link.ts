@@ -1,10 +1,10 @@
 /**
- * What one node asks of another: the stream that carries calls and hints, when it is opened, and when it is given up.
+ * What one node asks of another: the stream that carries calls and hints, when it is opened, and when it is abandoned.
  *
  * Always true: no call leaves before the other node has greeted, so that one that never got there is known to have had
- * no effect; calls of one turn of the loop share a message. A node of which something is expected and that says nothing
- * is given up after `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know
- * which database is where, nor what becomes of a call (server/cluster/pending-calls).
+ * no effect; calls of one turn of the loop share a message. A node that owes something and says nothing is abandoned
+ * after `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know which database
+ * is where, nor what becomes of a call (server/cluster/pending-calls).
  */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -135,7 +135,7 @@ export class PeerLink {
     this.#line?.stream.abandon(undefined);
   }
 
-  /** Sees to it that there is a stream, or throws why there is none for now. */
+  /** Makes sure that there is a stream, or throws why there is none for now. */
   #connect(): void {
     if (this.#line?.isLeaving) throw new Unreachable(`the node at ${this.#address} is leaving`);
     if (this.#line) return;
@@ -302,7 +302,7 @@ export class PeerLink {
       this.#isBeating = false;
       const nowMs = this.#options.world.monotonicMs();
       for (const [uuid, untilMs] of this.#follows) if (untilMs <= nowMs) this.#follows.delete(uuid);
-      // Whoever was held up himself must first hear what has come meanwhile.
+      // After being held up itself, this node must first hear what has come meanwhile.
       if (nowMs - begunMs > 2 * peerPingMs && this.#silentSinceMs !== undefined) this.#silentSinceMs = nowMs;
       if (this.#line) this.#tend(this.#line, nowMs);
       else if (this.#follows.size > 0) this.#reconnect();
@@ -326,7 +326,7 @@ export class PeerLink {
     }
   }
 
-  /** Nothing is under way, so that nobody needs to hear how the stream ends. */
+  /** Nothing is under way, so that no caller needs to hear how the stream ends. */
   #hangUp(line: Line): void {
     this.#line = undefined;
     line.stream.finish();

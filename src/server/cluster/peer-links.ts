@@ -1,6 +1,4 @@
-/**
- * The links to the other nodes: one for each address that something was asked of, for as long as it is of use.
- */
+/** The links to the other nodes: one for each address that was called, for as long as it is of use. */
 import type { Answer } from "../../engine/api/protocol.ts";
 import { type ForwardedCall, type Peers, Unreachable } from "../../service/placement/peers.ts";
 import { type LinkOptions, PeerLink } from "./peer-link.ts";

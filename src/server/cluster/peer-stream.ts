@@ -2,8 +2,8 @@
  * One stream to another node, on a connection of its own, from the greeting to its end.
  *
  * Always true: `lost` is called once, whatever happens, and nothing else after it. The client below may fail to settle
- * when a connection goes, so nothing here waits for it: whoever gives the stream up with `abandon` is told at once, and
- * the connection is destroyed behind it. Must not know: calls, answers, time.
+ * when a connection goes, so nothing here waits for it: a caller that ends the stream with `abandon` is told at once,
+ * and the connection is destroyed behind it. Must not know: calls, answers, time.
  */
 import * as http2 from "node:http2";
 import { create } from "@bufbuild/protobuf";
@@ -39,7 +39,7 @@ class Connection {
   readonly authority: string;
   readonly #session: http2.ClientHttp2Session;
 
-  /** `failed` is called when the connection cannot be had or breaks. */
+  /** `failed` is called when the connection cannot be made or breaks. */
   constructor(address: string, failed: (error: unknown) => void) {
     this.authority = new URL(address).origin;
     this.#session = http2.connect(this.authority, {
@@ -54,7 +54,7 @@ class Connection {
     return this.#session.request({ ...headers, ":method": method, ":path": path });
   }
 
-  /** The client says what it reads; nobody here asks. */
+  /** The client says what it reads; nothing here asks. */
   notifyResponseByteRead(): void {}
 
   destroy(): void {

@@ -2,8 +2,8 @@
  * The calls that another node is to answer, from the moment that they are taken to their answer.
  *
  * Always true: every call settles once, by its answer, its deadline, or the loss of the link; their number and their
- * bytes are bounded. What has not left is known to have had no effect; what has left is asked of again only where that
- * does no harm. Must not know: streams, and when they are opened.
+ * bytes are bounded. What has not left is known to have had no effect; what has left is sent again only where that does
+ * no harm. Must not know: streams, and when they are opened.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -16,7 +16,7 @@ import { type ForwardedCall, Unreachable } from "../../service/placement/peers.t
 interface Pending {
   readonly deadlineMs: number;
   readonly bytes: number;
-  /** Whether the call may be made again although nobody knows what became of it. */
+  /** Whether the call may be made again although its outcome is unknown. */
   readonly isRepeatable: boolean;
   /** Whether the other node may have got it. */
   isSent: boolean;
@@ -44,7 +44,7 @@ export class PendingCalls {
     return this.#pending.size;
   }
 
-  /** Whether somebody still waits for the answer of this one. */
+  /** Whether a caller still waits for the answer of this one. */
   has(id: number): boolean {
     return this.#pending.has(id);
   }
@@ -80,9 +80,7 @@ export class PendingCalls {
     });
   }
 
-  /**
-   * The call leaves now. Gives the time that the other node has for it: none for one that nobody waits for any more.
-   */
+  /** The call leaves now. Gives the time that the other node has for it: none when its caller has stopped waiting. */
   send(id: number, nowMs: number): number {
     const pending = this.#pending.get(id);
     if (!pending) return 0;
@@ -90,7 +88,7 @@ export class PendingCalls {
     return Math.max(0, pending.deadlineMs - nowMs);
   }
 
-  /** Takes a call out that is answered now; undefined when nobody waits for it any more. */
+  /** Takes a call out that is answered now; undefined when its caller has stopped waiting. */
   settle(id: number): Pick<Pending, "resolve" | "reject"> | undefined {
     const pending = this.#pending.get(id);
     if (pending) this.#bytes -= pending.bytes;
@@ -107,7 +105,7 @@ export class PendingCalls {
     }
   }
 
-  /** The link is lost: what has not left hears why, what may have had an effect hears that nobody knows. */
+  /** The link is lost: what has not left hears why, what may have had an effect hears that its outcome is unknown. */
   lose(failure: ServiceError | Unreachable): void {
     for (const [id, { isSent, isRepeatable, reject }] of this.#pending) {
       this.settle(id);

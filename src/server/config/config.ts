@@ -110,8 +110,8 @@ export function spillTo(directory: string): void {
 }
 
 /**
- * What a process that runs user SQL may know of the node's environment: where libraries and compiled sources are, and
- * the zone of local times.
+ * The part of the node's environment that a process with user SQL may know: where libraries and compiled sources are,
+ * and the zone of local times.
  */
 const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"];
 

@@ -2,7 +2,7 @@
  * What a data directory says of itself: `format.json`, the version of its layout (format/core/versions).
  *
  * Always true: a node serves from a directory only when it reads and writes its layout; a directory without the file is
- * of layout 1, as builds before it left none.
+ * of layout 1, as earlier builds left none.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

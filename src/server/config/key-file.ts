@@ -1,7 +1,7 @@
 /**
  * The local file of the signing key, below the data directory: PEM, readable by the node's own user only.
  *
- * Always true: the file is there whole or not at all. What is in it, control/access/signing-key knows.
+ * Always true: the file is there whole or not at all. control/access/signing-key knows its content.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 /**
- * How much of the machine a node may take: open databases and connections, by descriptors and memory.
+ * How many databases and connections a node may have open, by the machine's descriptors and memory.
  *
  * Always true: what open databases, sockets and the store take together stays below what the process may have.
  */

@@ -1,7 +1,7 @@
 /**
  * What a variable's text may be: one small parser per kind, each with the words that say what it allows.
  *
- * Always true: `parse` answers undefined for whatever `allowed` does not describe, and throws never.
+ * Always true: `parse` answers undefined for whatever `allowed` does not describe, and never throws.
  */
 import { createPrivateKey } from "node:crypto";
 import { isUuid } from "../../format/core/binary.ts";
@@ -15,7 +15,7 @@ export interface Kind<Value> {
   readonly allowed: string;
   /** Whether the value must never be shown and has no command-line flag (a process list would show it). */
   readonly secret?: true;
-  /** Whether the flag stands alone, meaning `1`. */
+  /** Whether the flag has no value, meaning `1`. */
   readonly toggle?: true;
   readonly parse: (text: string) => Value | undefined;
 }
@@ -101,7 +101,7 @@ export const uuidsOrAll: Kind<readonly string[]> = {
   },
 };
 
-/** `host:port`; an IPv6 address stands in brackets. */
+/** `host:port`; an IPv6 address is in brackets. */
 export const endpoint: Kind<Endpoint> = {
   allowed: "host:port, such as 127.0.0.1:8080 or [::1]:8080, with a port from 0 to 65535",
   parse(text) {
@@ -145,7 +145,7 @@ export const originList: Kind<readonly string[]> = {
   },
 };
 
-/** An object store's URL; what an S3 client is told by standard variables is still missing. */
+/** An object store's URL; what standard variables tell an S3 client is still missing. */
 export const storeUrl: Kind<StoreLocation> = {
   allowed: "file://path, s3://bucket or s3://bucket/prefix, or mem://",
   parse(text) {

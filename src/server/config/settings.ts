@@ -1,7 +1,6 @@
 /**
- * The table of variables: what each may be, what stands in for it when it is unset, and what it is for, in one line.
- * Parsing, flags, `--help` and the documentation are derived from it (server/config/config). Must not know: what a
- * setting does beyond that line.
+ * The table of variables: what each may be, its default, and what it is for, in one line. Parsing, flags, `--help` and
+ * the documentation are derived from it (server/config/config). Must not know: what a setting does beyond that line.
  */
 import { limits } from "../../base/limits.ts";
 import {
@@ -43,7 +42,7 @@ const settingBytesMax = Number.MAX_SAFE_INTEGER;
 const dataBodyBytesDefault = 32 * 1024 * 1024;
 const concurrencyDefault = 1024;
 
-/** A row of the table: a variable, what it may be, and what stands in for it when it is unset. */
+/** A row of the table: a variable, what it may be, and its default. */
 export interface Setting<Value, Fallback extends string | undefined> {
   readonly variable: string;
   readonly kind: Kind<Value>;

@@ -1,7 +1,7 @@
 /**
  * Why a node with this configuration must not start, and what its operator should be told when it does.
  *
- * Pure functions of a Config whose single values are already known to be good: these are the combinations.
+ * Pure functions of a Config whose single values are already valid: these check the combinations.
  */
 import { parseHost, isSelfHosted } from "../../ai/hosts.ts";
 import type { Config } from "./config.ts";

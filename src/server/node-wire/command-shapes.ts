@@ -1,10 +1,10 @@
 /**
- * What every command, batch and act of a forwarded call is given: held against what has come, before anything runs.
+ * The shape of the input of every command, batch and act of a forwarded call: checked before anything runs.
  *
- * The names here are those on the wire: to rename a field of a command is to have builds of the other name refuse its
- * calls. One that is added has to be `maybe` while builds without it may call, which refuse the calls that give it
- * until they are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not
- * know how payloads are written.
+ * The names here are those on the wire: if a field of a command is renamed, builds with the other name refuse its
+ * calls. An added field has to be `maybe` while builds without it may call; they refuse calls that give it until they
+ * are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not know how
+ * payloads are written.
  */
 import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
 import type { Traces } from "../../format/erasure/erasure-coupon.ts";

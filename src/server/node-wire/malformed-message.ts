@@ -1,6 +1,4 @@
-/**
- * What is said of a message that no node sends.
- */
+/** The error for a message that no node sends. */
 import { ServiceError } from "../../base/faults/errors.ts";
 
 /** What is wrong with a message of another node. */

@@ -1,6 +1,6 @@
 /**
  * Calls or answers on their way through one stream: many share a message, and a large one goes in pieces between the
- * others, so that it neither holds them up nor makes the line look dead.
+ * others, so that it neither holds them up nor makes the link look dead.
  *
  * Always true: the pieces of a payload leave in their order and before what they belong to; what has begun to leave
  * leaves entirely. Must not know what a payload is.
@@ -52,7 +52,7 @@ export class Outbox<Item extends Parcel> {
     (parcel.payload.length > peerPieceBytes ? this.#large : this.#small).push(parcel);
   }
 
-  /** Takes as much as one message may hold, without those that nobody wants any more. */
+  /** Takes as much as one message may hold, without what is not wanted any more. */
   take(isWanted: (parcel: Item) => boolean): Load<Item> {
     const load: Load<Item> = { pieces: [], parcels: [] };
     let room = peerMessageBytes;

@@ -1,11 +1,10 @@
 /**
- * Calls between nodes as messages: how a forwarded call and its answer are written, and how what another node has
- * written is read.
+ * Calls between nodes as messages: how a forwarded call and its answer are written and read.
  *
  * Always true: what was read is of a known shape. The kind is in the tables, a command is one of its table's own, names
  * are names, and what a command, a batch or an act is given has the fields that it declares and no others
- * (command-shapes). What a call gave is taken as it comes, as from a thread. Must not know: streams, who may do what,
- * how the bytes of a payload are written (node-protocol).
+ * (command-shapes). What a call gave is taken unchecked, as from a thread. Must not know: streams, who may do what, how
+ * the bytes of a payload are written (node-protocol).
  */
 import { create } from "@bufbuild/protobuf";
 import {

@@ -1,9 +1,8 @@
 /**
  * Which protocols a node speaks, and which of them it speaks with another node.
  *
- * Always true: two nodes speak the newest protocol that both know, and none where they know none in common; a build
- * that knows no `protocols` finds in `protocol` the only one that it speaks. Must not know: streams, what a payload
- * holds.
+ * Always true: two nodes speak the newest protocol that both know, or none; a build that knows no `protocols` finds in
+ * `protocol` the only one that it speaks. Must not know: streams, what a payload holds.
  */
 import type { ExchangeRequest } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { decodeClone, encodeClone } from "./clone-codec.ts";
@@ -46,7 +45,7 @@ export function commonCodec(
   return codecs.find(({ protocol }) => offered.includes(protocol));
 }
 
-/** Protocols in words, whoever has sent them. */
+/** Protocols in words, whichever node has sent them. */
 export function toldProtocols(protocols: readonly string[]): string {
   const told = protocols.filter((protocol) => protocol !== "").map((protocol) => protocol.slice(0, toldCharsMax));
   return told.length === 0 ? "nothing" : told.join(" and ");

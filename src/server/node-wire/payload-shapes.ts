@@ -1,9 +1,9 @@
 /**
- * What data has to look like, and what is wrong with data that does not.
+ * What shape data must have, and what is wrong with data of another shape.
  *
  * A shape is tied to its type: the compiler refuses one that has a field more or less than the type, or another kind of
- * value. Always true: of data without a fault every field is declared and of its kind. What is more than a kind, such
- * as a range, is the command's own to judge. Must not know: which command is given what.
+ * value. Always true: of data without a fault every field is declared and of its kind. The command itself checks more
+ * than kinds, such as a range. Must not know: which command is given what.
  */
 
 /** What is wrong with data: where it is, and whether a newer build may have meant something by it. */
@@ -13,7 +13,7 @@ interface ShapeFault {
 }
 
 export interface Shape<Value> {
-  /** What is wrong with the value that stands at the path; undefined when it has the shape. */
+  /** What is wrong with the value at the path; undefined when it has the shape. */
   readonly faultOf: (value: unknown, path: string) => ShapeFault | undefined;
   /** Never there. It keeps shapes of wider and of narrower types apart. */
   readonly of?: (value: Value) => Value;

@@ -152,7 +152,7 @@ class Decoder {
     return name;
   }
 
-  /** Whether the name stands there, up to where this has come. */
+  /** Whether the name lies between `start` and this place. */
   #isAt(start: number, name: string): boolean {
     if (this.#at - start !== name.length) return false;
     for (let index = 0; index < name.length; index++)
@@ -175,7 +175,7 @@ class Decoder {
     return this.#at + length;
   }
 
-  /** Goes over so many bytes, and gives where they begin. */
+  /** Goes over this many bytes, and gives where they begin. */
   #take(length: number, end: number): number {
     const start = this.#at;
     if (length > end - start) throw malformed("a value that is cut off");

@@ -1,7 +1,7 @@
 /**
  * Writes payloads between nodes (value-wire).
  *
- * Always true: what is written is read as it was, to the last bit; what a payload cannot hold is a fault of ours, and
+ * Always true: what is written reads back the same, to the last bit; what a payload cannot hold is a fault of ours, and
  * what is more than the other node takes is refused before it leaves. Must not know: commands, streams, protocols.
  */
 import { assert } from "../../base/faults/assert.ts";
@@ -26,10 +26,10 @@ function zigzag(integer: number): number {
   return ((integer << 1) ^ (integer >> 31)) >>> 0;
 }
 
-/** Names of fields that were written, each with the bytes that stand for it: a payload has few, and many times. */
+/** Names of fields that were written, each with its bytes: a payload has few, and many times. */
 const framesOfNames = new Map<string, Uint8Array>();
 
-/** A name as it stands in its field, with what comes before it. */
+/** A name in its field, with what comes before it. */
 function frameOfName(name: string): Uint8Array {
   const known = framesOfNames.get(name);
   if (known) return known;
@@ -44,8 +44,8 @@ function frameOfName(name: string): Uint8Array {
 const draft = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
- * Writes one payload from its end to its beginning: a message stands behind its length, which is known when all of it
- * is written.
+ * Writes one payload from its end to its beginning: a message follows its length, which is known when all of it is
+ * written.
  */
 class Encoder {
   #bytes = draft;
@@ -173,7 +173,7 @@ class Encoder {
     return this.#bytes.length - this.#at;
   }
 
-  /** Makes room for so many bytes before what is written, maybe in other memory, and gives where they begin. */
+  /** Makes room for this many bytes before what is written, maybe in other memory, and gives where they begin. */
   #before(length: number): number {
     if (length > this.#at) {
       const written = this.#bytes.subarray(this.#at);

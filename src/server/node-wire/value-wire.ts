@@ -2,12 +2,12 @@
  * Payloads between nodes as bytes: the message `Value` of proto/palimpsest/node, written and read by hand
  * (value-encoder, value-decoder), and here what both know of it.
  *
- * What a command is given, and what it gives, are plain data of sixty shapes. A message for each would say the table of
- * commands a second time, and every field a third and a fourth time where it is put in and taken out; JSON knows
- * neither bytes nor absence. So the payload is one message for data of any shape, whose kinds do not depend on what
- * runs the node, and which shape a command's data must have is held against what is read (command-shapes). By hand,
- * because the generated code takes three times as long: it makes an object for every value. So it is microseconds from
- * V8's own clones, on either side of them, and the tests hold it against the generated code.
+ * What a command is given, and what it gives, are plain data of sixty shapes. A message for each would repeat the table
+ * of commands, and every field twice more where it is put in and taken out; JSON knows neither bytes nor absence. So
+ * the payload is one message for data of any shape, whose kinds do not depend on what runs the node, and which shape a
+ * command's data must have is held against what is read (command-shapes). By hand, because the generated code takes
+ * three times as long: it makes an object for every value. By hand it is within microseconds of V8's own clones, faster
+ * or slower, and the tests compare it with the generated code.
  *
  * Always true: the writer and the reader agree, as there is one canonical form. Must not know: commands, streams,
  * protocols.

@@ -1,8 +1,8 @@
 /**
  * What a node knows of credentials, put together at start: its signing key, tokens, public keys, and who may call.
  *
- * Always true: a node has a signing key and mints tokens whether authentication is on or off; only when it is on does
- * anything ask for one.
+ * Always true: a node has a signing key and mints tokens whether authentication is on or off; a token is asked for only
+ * when it is on.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -81,7 +81,7 @@ export async function openAuthentication(
   };
 }
 
-/** Lets the bearer of the platform key pass, and nobody else. */
+/** Lets the bearer of the platform key pass, and no one else. */
 export function operatorsOnly(credentials: Credentials): (credential: string | undefined) => Promise<void> {
   return async (credential) => {
     const identity = await credentials.identify(credential);

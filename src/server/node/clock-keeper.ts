@@ -3,7 +3,7 @@
  * for the next start what time it was.
  *
  * The note is a hint: without one, or with one that cannot be read, the node begins with its own clock; one that is
- * some minutes old only makes what has expired wait. So it is replaced whole, but nobody waits for the disk.
+ * some minutes old only makes what has expired wait. So it is replaced whole, but nothing waits for the disk.
  */
 import { closeSync, openSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";

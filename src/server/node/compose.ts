@@ -25,7 +25,7 @@ export interface RunningNode {
   readonly nodeId: string;
   /** The same of the operators' own port, where there is one. */
   readonly adminAddress: string | undefined;
-  /** Finishes what runs, closes every file, lets go of the data directory. */
+  /** Finishes what runs, closes every file, releases the data directory. */
   close(): Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   const { world, store } = base;
   // The signing key, and all that depends on it.
   const authentication = await openAuthentication(config, base.directory, store, world, log);
-  // The node knows who it is, is not one that was given up, and is known by its name.
+  // The node knows who it is, was not forgotten, and is known by its name.
   const settings = { ...(await engineSettings(base)), ...given };
   const { nodeId, gcGraceMs, unshippedMsMax } = settings;
   const copies = new CopyRecords(store, world);
@@ -74,7 +74,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
     unshippedMsMax,
   });
   const { address, adminAddress, readiness } = wires;
-  // Who listens on a free port tells the others which one he got.
+  // A node that listens on a free port tells the others which one it got.
   await cluster?.join(new URL(config.advertise).port === "0" ? address : config.advertise);
   readiness.joined = true;
   jobs.start();

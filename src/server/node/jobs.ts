@@ -1,6 +1,6 @@
 /**
  * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
- * and sweeps databases that nobody uses.
+ * and sweeps databases that are not in use.
  *
  * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become
  * its.
@@ -110,7 +110,7 @@ export class Jobs {
     this.#sweeps.start();
   }
 
-  /** Whoever did these jobs is gone. */
+  /** The node that did these jobs is gone. */
   #takeOver(): void {
     this.#replicaRemover.hurry();
     if (!this.#isStarted) return;
@@ -123,7 +123,7 @@ export class Jobs {
   }
 }
 
-/** What the policy of the database lets go of now; undefined for a plain one. */
+/** What the policy of the database removes now; undefined for a plain one. */
 async function readRetention(policies: Policies, database: string): Promise<Retention | undefined> {
   const name = parseProfileDatabaseName(database);
   if (!name) return undefined;
@@ -134,7 +134,7 @@ async function readRetention(policies: Policies, database: string): Promise<Rete
 
 /**
  * Lets the node in with what it has on its disk: that is registered where there are other nodes. Throws for one that
- * was said never to come back, whose copies nobody waits for any more.
+ * was said never to come back, whose copies no erasure waits for any more.
  */
 export async function admitNode(
   records: CopyRecords,

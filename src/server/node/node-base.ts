@@ -1,8 +1,12 @@
 /**
- * What everything else of a node stands on: its data directory, object storage, and the time.
+ * What everything else of a node needs: its data directory, object storage, and the time.
  *
- * Always true: the directory belongs to this process alone; what it and the store hold is of a build that this one can
- * read; a server that speaks S3 has been seen to keep its promises. Must not know: what is kept there.
+ * Always true:
+ * - the directory belongs to this process alone
+ * - what it and the store hold is of a build that this one can read
+ * - a server that speaks S3 has been seen to keep its promises
+ *
+ * Must not know: what is kept there.
  */
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -41,7 +45,7 @@ export async function openBase(config: Config, log: Log, stack: AsyncDisposableS
   stack.defer(() => lock.release());
   const store = new MeasuredStore(await openStore(config.objectStore, world), world);
   await refuseBackup(store);
-  // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
+  // What the other stores promise is code of ours and tested; a server that speaks S3 may be any product.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
   const clock = stack.use(
     new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }),

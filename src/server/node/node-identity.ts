@@ -1,8 +1,8 @@
 /**
  * Who a node is: its identity, which its data directory keeps, and the name that people know it by.
  *
- * Always true: the identity is made once per data directory and never changes; a name may be anybody's, and is told
- * when two go by it.
+ * Always true: the identity is made once per data directory and never changes; a name may be used twice, and is
+ * reported then.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,12 +15,12 @@ import type { NodeBase } from "./node-base.ts";
 
 const namesakesToldMax = 10;
 
-/** What a node is called that nobody has named. */
+/** What a node without a given name is called. */
 const defaultNodeName = /^node-\d+$/;
 
 /**
- * The node's identity, made once per data directory: manifests say who claimed them, and a copy of a disk is told by
- * it.
+ * The node's identity, made once per data directory: manifests say who claimed them, and it identifies a copy of a
+ * disk.
  */
 export async function nodeIdentity(directory: string, world: World): Promise<string> {
   const path = join(directory, "node-id");

@@ -1,5 +1,5 @@
 /**
- * The control plane of a node: which databases there are, what policies say, and the audit log that they want.
+ * The control plane of a node: which databases there are, what policies say, and the audit log that policies ask for.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import type { AuditPolicy } from "../../control/audit/audit-entry.ts";

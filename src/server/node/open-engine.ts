@@ -32,7 +32,7 @@ export type EngineSettings = Omit<EngineOptions, "lane">;
 /** What the configuration and the machine say of the engine. Makes the folders that it needs. */
 export async function engineSettings({ config, directory, world, log }: NodeBase): Promise<EngineSettings> {
   const scratchDirectory = join(directory, "scratch");
-  // What a crash left there is of no use to anybody and may hold somebody's rows.
+  // What a crash left there is of no use any more and may hold tenants' rows.
   rmSync(scratchDirectory, { recursive: true, force: true });
   const databasesDirectory = join(directory, "db");
   for (const path of [scratchDirectory, databasesDirectory]) mkdirSync(path, { recursive: true, mode: 0o700 });

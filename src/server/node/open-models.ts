@@ -1,7 +1,7 @@
 /**
  * The outside models that a node is configured with: what makes vectors, and what writes.
  *
- * Always true: a node without a key for a use loads nothing for it and calls nobody.
+ * Always true: a node without a key for a use loads nothing for it and calls no provider.
  */
 import { isSelfHosted } from "../../ai/hosts.ts";
 import type { Log } from "../../base/log.ts";

@@ -21,7 +21,7 @@ import type { Instruments } from "../observability/instruments.ts";
 import type { NodeBase } from "./node-base.ts";
 import { openAssistants, openEmbedding } from "./open-models.ts";
 
-/** Every endpoint, whichever service it is of. */
+/** Every endpoint of every service. */
 function buildHandlers(node: NodeParts): HandlerTable {
   return new Map([
     ...handlerEntries(ControlService, controlHandlers(node)),

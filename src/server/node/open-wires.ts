@@ -1,7 +1,7 @@
 /**
- * The wires of a node: its doors, what stands behind them beside calls, and its ports.
+ * The wires of a node: its doors, what is behind them beside calls, and its ports.
  *
- * Always true: a port is opened when everything behind it stands. Callers of the node's port are let in by their
+ * Always true: a port is opened when everything behind it is ready. Callers of the node's port are let in by their
  * credentials where authentication is on; the operators' own port asks for none at the pages of operators.
  */
 import { readFileSync } from "node:fs";

@@ -34,11 +34,11 @@ export interface DoorsOptions {
   /** Finds out what `isReady` tells of, where that takes asking others. */
   readonly look?: (() => Promise<void>) | undefined;
   /**
-   * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
-   * Absent, as on a node without authentication or on the operators' own port, everybody may.
+   * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request. Absent,
+   * as on a node without authentication or on the operators' own port, every caller may.
    */
   readonly admitOperator?: Admit | undefined;
-  /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
+  /** Tells who bears a credential, or refuses the bearer before a body is read; absent where authentication is off. */
   readonly identify?: Identify | undefined;
   /** Whether a token that was good is to be asked about again before it expires. */
   readonly isRevoked?: ((identity: TokenIdentity) => boolean) | undefined;
@@ -59,11 +59,11 @@ export interface DoorsOptions {
   readonly room?: BodyRoom;
   /** Pages for everyone beside `/health`, by path. */
   readonly pages?: ReadonlyMap<string, Page>;
-  /** Pages for whom `admitOperator` lets in, beside `/health/ready`, by path. */
+  /** Pages for the callers that `admitOperator` lets in, beside `/health/ready`, by path. */
   readonly operatorPages?: ReadonlyMap<string, Page>;
   /** Serves the other nodes, where there are any. Its service is neither listed nor reflected. */
   readonly nodeDoor?: NodeDoor | undefined;
-  /** Sees every request for an endpoint; absent where nobody asks what was seen. */
+  /** Sees every request for an endpoint; absent where there are no metrics. */
   readonly requestMetrics?: RequestMetrics;
   /** All endpoints unless a test wants fewer. */
   readonly endpoints?: readonly Endpoint[];
@@ -77,7 +77,7 @@ export interface Doors extends RequestHandler {
   drain(): void;
 }
 
-/** What everybody may list and reflect on. */
+/** What every caller may list and reflect on. */
 const listed: readonly DescService[] = [...publicServices, HealthService];
 
 /** Makes all doors. */
@@ -139,7 +139,7 @@ export function createDoors(options: DoorsOptions): Doors {
   return Object.assign(behindGate(onCall, { gate, discards, nodeDoor }), { drain });
 }
 
-/** All pages by path: those for everyone, and those for whom `admitOperator` lets in. */
+/** All pages by path: those for everyone, and those for the callers that `admitOperator` lets in. */
 function buildPages(
   { pages, operatorPages }: DoorsOptions,
   health: Health,
@@ -163,7 +163,7 @@ function reflectionFor(admitOperator: Admit, world: World, log: Log): (context: 
   };
 }
 
-/** What stands before all calls: whether the request may come by this name and from this page. */
+/** What comes before all calls: whether the request may come by this name and from this page. */
 interface Entry {
   readonly gate: HostAndOriginCheck;
   readonly discards: Discards;
@@ -173,7 +173,8 @@ interface Entry {
 /** The handler for those requests only that may come in. */
 function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry): RequestHandler {
   return (request, response) => {
-    // Other nodes call by whatever name they know, and show the cluster's key; whoever has none is told in plain HTTP.
+    // Other nodes call by whatever name they know, and show the cluster's key; a caller without it is refused in plain
+    // HTTP.
     const isNode = nodeDoor?.owns(request) ?? false;
     const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
     if (refusal) {
@@ -184,7 +185,7 @@ function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry)
   };
 }
 
-/** The page, for whom `admit` lets in. */
+/** The page, for the callers that `admit` lets in. */
 function onlyFor(admit: Admit, page: Page): Page {
   return {
     answer: async (credential) => {

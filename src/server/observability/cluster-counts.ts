@@ -1,5 +1,5 @@
 /**
- * Counts what passes between this node and the others: calls by what came of them, links and leases that were lost.
+ * Counts what passes between this node and the others: calls by their outcome, links and leases that were lost.
  *
  * Always true: it changes nothing of what passes; nodes and databases are not told apart.
  */
@@ -8,7 +8,7 @@ import { TurnedAway } from "../../engine/api/engine-port.ts";
 import type { Answer } from "../../engine/api/protocol.ts";
 import { Unreachable, type PeerHost, type Peers } from "../../service/placement/peers.ts";
 
-/** What came of a forwarded call; `unavailable` is mostly one of which nobody knows whether it happened. */
+/** What came of a forwarded call; `unavailable` is mostly one whose effect is in doubt. */
 const forwardOutcomes = ["answered", "refused", "turned_away", "unreachable", "unavailable", "fault"] as const;
 export type ForwardOutcome = (typeof forwardOutcomes)[number];
 

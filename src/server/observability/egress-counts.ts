@@ -1,5 +1,5 @@
 /**
- * Counts what left this node for outside models, or was not let out: every entry of the audit log that tells of it.
+ * Counts what left this node for outside models, or was not let out: every entry of the audit log about that.
  *
  * Always true: told apart by use, provider and outcome only; sizes, never content.
  */

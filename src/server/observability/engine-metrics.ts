@@ -1,7 +1,8 @@
 /**
  * The metrics of the engine threads: a row for each number that every thread counts.
  *
- * Always true: a thread that did not answer has no samples but that it is not up. Must not know: how threads are asked.
+ * Always true: a thread that did not answer has one sample alone: that it is not up. Must not know: how threads are
+ * asked.
  */
 import type { EngineMeasures } from "../../engine/api/measures.ts";
 import { Family, histogram } from "./metric-family.ts";

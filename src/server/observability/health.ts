@@ -51,7 +51,7 @@ export class Health {
 
   constructor(options: HealthOptions) {
     this.#options = options;
-    // The empty name stands for the node as a whole (grpc.health.v1).
+    // The empty name means the node as a whole (grpc.health.v1).
     this.#names = new Set(["", ...options.services]);
   }
 
@@ -72,7 +72,7 @@ export class Health {
     return { ready: false, checks: { ...checks, drain: "draining" } };
   }
 
-  /** `/health` for everyone; `/health/ready` for whom `admit` lets in. */
+  /** `/health` for everyone; `/health/ready` for the callers that `admit` lets in. */
   pages(admit: (credential: string | undefined) => void | Promise<void>): [string, Page][] {
     const alive: Page = { answer: () => ({ status: 200, contentType: "text/plain", body: "ok" }) };
     const ready: Page = {

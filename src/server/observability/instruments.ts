@@ -2,8 +2,8 @@
  * The instruments of a node: what it counts of itself on the main thread, its page of metrics, and its spans where an
  * operator wants them.
  *
- * Owns no part of the node: parts are handed in and given back with something around them that counts or traces, and
- * behave as they did. Must not know: how a node is put together.
+ * Owns no part of the node: parts are handed in and given back wrapped in something that counts or traces, and behave
+ * as before. Must not know: how a node is put together.
  */
 import { LoopDelay } from "../../base/loop-delay.ts";
 import type { Log } from "../../base/log.ts";

@@ -1,4 +1,4 @@
-/** Whether a node can serve, put together from what its parts say. */
+/** Whether a node can serve, from what its parts say. */
 import type { AlarmCounts } from "../../engine/api/alarms.ts";
 import { buildChecks, type Readiness } from "./health.ts";
 import type { StoreHealth } from "./store-health.ts";

@@ -2,7 +2,7 @@
  * Proof that this node gets on: its disk keeps a byte, and every engine thread answers.
  *
  * A node whose disk or engine hangs could renew its lease for ever and serve nothing, so the lease is renewed only
- * after such a proof. Whoever asks bounds the time and asks for one proof at a time: a disk that hangs keeps one open.
+ * after such a proof. The caller bounds the time and asks for one proof at a time: a disk that hangs keeps one open.
  */
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,9 +1,9 @@
 /**
  * What a node says of object storage when it is asked how it is.
  *
- * Always true: nothing is asked of object storage unless somebody asks for the node's health, and then rarely; a look
- * that is not answered in time counts as not reached. A node that does not reach it is ready for as long as it serves:
- * it answers reads, and takes standard writes until too much waits to be shipped. Must not know: wires.
+ * Always true: nothing is asked of object storage unless the node's health is asked for, and then rarely; a look that
+ * is not answered in time counts as not reached. A node that does not reach it is ready for as long as it serves: it
+ * answers reads, and takes standard writes until too much waits to be shipped. Must not know: wires.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";

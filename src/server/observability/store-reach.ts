@@ -3,8 +3,7 @@
  *
  * Always true: one look is under way at a time; one that is not answered in time counts as not reached, whatever comes
  * of it later. A node that has never looked counts as one that reaches it, as it could not have started otherwise.
- * While nobody needs object storage and the last look reached it, looks are rare: a node that does nothing costs
- * little.
+ * While object storage is not needed and the last look reached it, looks are rare: an idle node costs little.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -19,7 +18,7 @@ export const storeReachMs = 3_000;
 export interface StoreReachParts {
   readonly store: ObjectStore;
   readonly world: World;
-  /** Whether this node has something that it would have to give up. */
+  /** Whether this node has something that it would have to release. */
   readonly isNeeded: () => boolean;
   /** Called after every look, with the time since the first of those in a row that did not reach the store began. */
   readonly looked: (isReached: boolean, silenceMs: number) => void | Promise<void>;
@@ -52,7 +51,10 @@ export class StoreReach {
     this.#isClosed = true;
   }
 
-  /** Until the next look: this asks nobody, so that whoever begins to need the store has it looked at soon. */
+  /**
+   * Until the next look: nothing is asked meanwhile, so that a part that begins to need the store has it looked at
+   * soon.
+   */
   async #pause(): Promise<void> {
     const { world, isNeeded } = this.#parts;
     const untilMs = world.monotonicMs() + limits.storeReachIdleMs;

@@ -2,7 +2,7 @@
  * Spans of what this node does for a request, sent to a collector by OTLP over HTTP.
  *
  * Loaded only where an operator has asked for spans. Always true: a span holds the name of an endpoint or of a command,
- * codes, and times; never content, credentials, addresses of clients, or names of databases; what cannot be sent is
+ * codes, and times, never content, credentials, addresses of clients, or names of databases; what cannot be sent is
  * left out and never holds up a request. Parents are handed from call to call, never looked up in the surroundings.
  * Must not know: what is counted.
  */

@@ -1,9 +1,12 @@
 /**
  * Which endpoint a method and a path mean, at the service's own address and at a database's.
  *
- * Always true: a segment is percent-decoded once, after the path was split, so an encoded slash is part of a name;
- * an empty segment (a trailing or double slash) is no route; what matches without its method is 405 with the methods
- * that exist. A place in a path is either literals or one field, never both, so no search has to go back.
+ * Always true:
+ * - a segment is percent-decoded once, after the path was split, so an encoded slash is part of a name
+ * - an empty segment (a trailing or double slash) is no route
+ * - what matches without its method is 405 with the methods that exist
+ *
+ * A place in a path is either literals or one field, never both, so no search has to go back.
  */
 import type { DescField, Message } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
@@ -166,7 +169,7 @@ function decodeParameter(text: string): string {
  */
 export function parseHostDatabase(host: string | undefined, suffix: string): string | undefined {
   if (host === undefined) return undefined;
-  // An IPv6 address has colons inside its brackets, and is nobody's database.
+  // An IPv6 address has colons inside its brackets, and is no database.
   const name = host.replace(/:\d*$/, "").replace(/\.$/, "");
   const start = name.length - suffix.length - 1;
   if (start < 1 || name[start] !== "." || name.slice(start + 1).toLowerCase() !== suffix.toLowerCase())

@@ -50,9 +50,9 @@ export interface RestOptions {
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
-  /** Tells who makes a request, or refuses him before his body is read; absent where authentication is off. */
+  /** Tells who makes a request, or refuses the caller before the body is read; absent where authentication is off. */
   readonly callers?: Callers | undefined;
-  /** The room of all bodies, whatever wire they come by. */
+  /** The room of all bodies, of every wire. */
   readonly room: BodyRoom;
   /** Takes what is left of refused requests. */
   readonly discards: Discards;
@@ -252,15 +252,14 @@ function buildCall(
     get caller(): Call["caller"] {
       return callers?.of(request);
     },
-    // Nobody asks for it where the caller is known.
+    // Not needed where the caller is known.
     get credential(): string | undefined {
       return readCredential(request);
     },
     remoteAddress: request.socket.remoteAddress ?? "",
     headers: readCallHeaders((name) => request.headers[name] as string | undefined),
     deadlineMs: undefined,
-    // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a
-    // route.
+    // Made on demand: most calls are over before a client could go away, and a signal costs as much as a route.
     get signal(): AbortSignal {
       signal ??= goneSignal(response);
       return signal;
@@ -279,7 +278,7 @@ function sendResult({ endpoint, write }: Route, result: CallResult, response: Wi
   }
   const { contentType, data } = result.message as HttpBody;
   headers["content-type"] = contentType || "application/octet-stream";
-  // The bytes are whatever a client stored: no browser shall guess that they are a script.
+  // The bytes are whatever a client stored: no browser must guess that they are a script.
   headers["x-content-type-options"] = "nosniff";
   send(response, status, headers, data);
 }

@@ -1,11 +1,10 @@
 /**
  * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
  *
- * The library negotiates, frames and answers; who calls is told, and the request is read, by us: the library would
- * read, inflate and decode it before anybody could ask. It is handed an empty message in place of each. Always true:
- * nothing reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the pipeline asks
- * for it, and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what a method
- * does.
+ * The library negotiates, frames and answers. We tell the caller and read the request: the library would read, inflate
+ * and decode it before the caller is known. It is handed an empty message in place of each. Always true: nothing
+ * reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the pipeline asks for it,
+ * and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what a method does.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
@@ -40,7 +39,7 @@ import { prepareAnswer } from "./rpc-answer.ts";
 import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
 import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
 
-/** Messages of the services that anybody may ask, such as health: they hold a name. */
+/** Messages of the services that are open to all, such as health: they hold a name. */
 const openMessageBytesMax = 4 * 1024;
 
 export interface ConnectOptions {
@@ -48,7 +47,7 @@ export interface ConnectOptions {
   readonly dispatch: Dispatch;
   /** Tells who makes a request; absent where authentication is off. */
   readonly callers?: Callers | undefined;
-  /** The room of all bodies, whatever wire they come by. */
+  /** The room of all bodies, of every wire. */
   readonly room: BodyRoom;
   /** Takes what is left of refused requests. */
   readonly discards: Discards;
@@ -85,7 +84,7 @@ export function createConnect(options: ConnectOptions): RequestHandler {
   const services = connectNodeAdapter({
     routes: options.addServices,
     fallback: (request, response) => answerUnknownPath(request as WireRequest, response as WireResponse, fallback),
-    // Anybody may ask these services, and they are asked little.
+    // These services are open to all, and are asked little.
     readMaxBytes: openMessageBytesMax,
     acceptCompression: [compressionGzip],
   });
@@ -110,7 +109,7 @@ export function createConnect(options: ConnectOptions): RequestHandler {
 const healthPath = `/${Health.typeName}/`;
 
 /**
- * Whoever asks for health need not say who he is: he gets no more time for his question than others have for their
+ * A caller need not identify itself to ask for health: it gets no more time for its question than others have for their
  * headers.
  */
 function hurry(request: WireRequest, world: World): void {
@@ -124,9 +123,9 @@ function buildPath({ method }: Endpoint): string {
 }
 
 /**
- * The library stops reading a message that is too large, and a stream that is left so is destroyed together with its
- * connection, before or after the answer was written, as chance has it: the client then sees a reset, or waits for
- * ever (tried). So the rest is left unread until the answer is out, and discarded then.
+ * The library stops reading a message that is too large, and destroys a stream left so together with its connection,
+ * before or after the answer was written, as chance has it: the client then sees a reset, or waits for ever (tried). So
+ * the rest is left unread until the answer is out, and discarded then.
  */
 function keepUnread(request: WireRequest, response: WireResponse, discards: Discards): void {
   request[Symbol.asyncIterator] = () => request.iterator({ destroyOnReturn: false }) as NodeJS.AsyncIterator<unknown>;

@@ -26,7 +26,7 @@ type Answer = NonNullable<Response["messageResponse"]>;
 export interface ReflectionOptions {
   /** What is listed; reflection adds itself. */
   readonly services: readonly DescService[];
-  /** Files that no service needs and a client meets all the same, such as the details of errors. */
+  /** Files that no service needs and a client still meets, such as the details of errors. */
   readonly files: readonly DescFile[];
   /** Lets the bearer of a token in, or throws what the wire understands. */
   readonly admit: (context: HandlerContext) => void | Promise<void>;

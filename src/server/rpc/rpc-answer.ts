@@ -3,7 +3,7 @@
  * library encodes a message at once.
  *
  * Always true: what the library is handed takes it some hundred milliseconds at most; an answer of more values is
- * refused, and can be had over REST, where such fields are their texts. Must not know what an answer means.
+ * refused, and is available over REST, where such fields are their texts. Must not know what an answer means.
  */
 import type { Message } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
@@ -36,7 +36,7 @@ export async function prepareAnswer(message: Message, world: Pick<World, "soon">
 }
 
 /**
- * How many values a text of JSON has at most, what stands inside strings aside; no more than one beyond `max` are
+ * How many values a text of JSON has at most, without what is inside strings; no more than one beyond `max` are
  * counted.
  */
 function countValues(text: string, max: number): number {

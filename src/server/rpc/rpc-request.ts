@@ -2,8 +2,8 @@
  * The request message of a unary call, read off its body in whatever form it comes.
  *
  * Always true: nothing is inflated beyond the method's cap, nor decoded beyond what json-cut and proto-cut let through;
- * what cannot be read is an Unread, which says what the call is about where that can be told. Must not know who calls:
- * it is asked when that is known.
+ * what cannot be read is an Unread, which says what the call is about where that is known. Must not know who calls: it
+ * is read once that is known.
  */
 import { create, type DescField, type Message } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
@@ -131,7 +131,7 @@ export class RpcReader {
     }
   }
 
-  /** Inflates, and lets go of the compressed bytes however that ends. */
+  /** Inflates, and releases the compressed bytes however that ends. */
   async #inflateAndRelease(held: HeldBody, payload: Payload, form: RpcForm): Promise<HeldBody> {
     try {
       return await this.#inflated(payload, form);

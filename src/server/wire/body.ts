@@ -1,10 +1,10 @@
 /**
  * The bytes of a request's body, whole or not at all, for every wire.
  *
- * Always true: no more than the cap of one body, and no more than bodiesBytesMax of all together, is ever held,
- * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on
- * and thrown away for a while, because closing on a client that still sends makes its system drop our answer unread,
- * and then cut. Must not know: who sends it (asked before a body is read), what it means.
+ * Always true: no more than the cap of one body, and no more than bodiesBytesMax of all together, is ever held, counted
+ * as the bytes are after inflation and until their reader releases them; a body that is refused is read on and thrown
+ * away for a while, because closing on a client that still sends makes its system drop our answer unread, and then cut.
+ * Must not know: who sends it (asked before a body is read), what it means.
  */
 import { createGunzip } from "node:zlib";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
@@ -17,11 +17,12 @@ const bodiesBytesMax = 1024 * 1024 * 1024;
 /** How much of a refused body is read and thrown away before its connection is cut, and for how long. */
 export const discardedBytesMax = 64 * 1024 * 1024;
 const discardMs = 5_000;
-/** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 25 MiB in a second. */
+/** From this many of them, a chunk of up to 64 KiB is read in this many milliseconds: 25 MiB in a second. */
 const discardsPerTick = 4;
 const discardTickMs = 10;
 /**
- * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks.
+ * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size there is no
+ * check.
  */
 const inflatedTimesMax = 256;
 const inflatedFreeBytes = 1024 * 1024;
@@ -144,7 +145,7 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
 /**
  * Inflates gzip, in the thread pool and piece by piece, each counted in the room before the next is made.
  * @throws ServiceError `payload_too_large` for more than `bytesMax`, or for more than a client's own compression of
- * anything it may mean to send can give; `overloaded`; `invalid_request`.
+ * honest content can give; `overloaded`; `invalid_request`.
  */
 export function inflate(compressed: Uint8Array, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
   return new Promise((resolve, reject) => {
@@ -180,7 +181,7 @@ function tooDense(): ServiceError {
 }
 
 /**
- * Reads and forgets the rest of refused requests, all of them together no faster than costs nobody anything; cuts a
+ * Reads and forgets the rest of refused requests, all of them together slowly enough to cost no other caller; cuts a
  * connection when its rest is long or takes long.
  */
 export class Discards {

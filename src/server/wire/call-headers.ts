@@ -18,7 +18,7 @@ export function readCredential(request: WireRequest): string | undefined {
   return parseBearer(request.headers.authorization);
 }
 
-/** The token of an Authorization header; undefined when there is none or it is of another scheme. */
+/** The token of an Authorization header; undefined when there is none or it has another scheme. */
 export function parseBearer(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : /^bearer +(\S+) *$/i.exec(authorization)?.[1];
 }
@@ -36,7 +36,7 @@ export function jsonLine(text: string): string {
   return `${text}\n`;
 }
 
-/** Answers, unless that has been done or nobody is there any more. */
+/** Answers, unless that has been done or the client has gone. */
 export function send(
   response: WireResponse,
   status: number,

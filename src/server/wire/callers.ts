@@ -1,5 +1,5 @@
 /**
- * Who makes a request: the bearer of its credential, remembered for the connection that the request came by.
+ * Who makes a request: the bearer of its credential, remembered for the request's connection.
  *
  * Most connections send the same token with every request, and hashing it each time costs a few percent of a small
  * call. Always true: what is remembered of a connection is what `identify` gave for the very Authorization header that

@@ -1,13 +1,13 @@
 /**
- * What holds of a request before anybody looks at what it wants: it says one thing, it was sent to this node by name,
- * and no page of a stranger's sent it.
+ * What holds of a request before its target is looked at: it says one thing, it was sent to this node by name, and no
+ * foreign page sent it.
  *
  * Why: a node without authentication is protected by nothing but that it listens on the machine itself. A browser on
  * that machine reaches it too, for any page: by a name of the page's own that comes to mean 127.0.0.1, or straight
- * across origins. The first is told by the Host header, the second by the Origin header, and neither can be forged by a
- * page. Always true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it,
- * whoever has a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know:
- * paths, bodies.
+ * across origins. The Host header shows the first, the Origin header the second, and a page can forge neither. Always
+ * true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it, a bearer of
+ * a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know: paths,
+ * bodies.
  */
 import { isIP } from "node:net";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
@@ -81,7 +81,7 @@ export class HostAndOriginCheck {
   }
 
   /**
-   * Lets pages of an allowed origin read the answer, and answers a browser's question whether they may ask.
+   * Lets pages of an allowed origin read the answer, and answers a browser that asks whether they may call.
    * @returns Whether the request was that question, and is answered.
    */
   admitPage(request: WireRequest, response: WireResponse): boolean {

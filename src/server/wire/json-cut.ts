@@ -1,8 +1,8 @@
 /**
  * Where a large JSON body can be cut, found by looking over its bytes before anything is parsed.
  *
- * Why: JSON.parse of a whole body holds the thread that serves everybody for as long as it takes, which is seconds for
- * 32 MiB of `{}`. What is large in an honest request is a list of its own, so the elements of those are parsed in
+ * Why: JSON.parse of a whole body holds the thread that serves all callers for as long as it takes, which is seconds
+ * for 32 MiB of `{}`. What is large in an honest request is a list of its own, so the elements of those are parsed in
  * pieces, and what no honest request has is refused before a parser sees it: too much in one element, or in all. Always
  * true: the look takes a bounded time for each step; pieces hold whole elements, in order, and nothing is left out of
  * them and the frame together, so that a body is JSON if and only if its frame and all its pieces are. It must not know
@@ -13,9 +13,7 @@ import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
 import { printableName } from "./json-scalars.ts";
 
-/**
- * Arrays and objects within each other, where any JSON may be 64 levels deep and stands some levels below the body.
- */
+/** Arrays and objects within each other, where any JSON may be 64 levels deep and is some levels below the body. */
 const nestedMax = 80;
 /** Names of members beyond this are no field's. */
 const memberNameBytesMax = 1024;
@@ -69,7 +67,7 @@ const closeList = 0x5d;
 const openObject = 0x7b;
 const closeObject = 0x7d;
 
-/** Work in units of about 15 ns: what JSON.parse and the look at its result take, by the sign that stands for it. */
+/** Work in units of about 15 ns: what JSON.parse and the look at its result take, by the sign that represents it. */
 const containerWork = 4;
 const memberWork = 12;
 const elementWork = 1;
@@ -249,7 +247,7 @@ class Look {
   }
 }
 
-/** A name of a member; what is no text of JSON is nobody's name. */
+/** A name of a member; what is no text of JSON is no name. */
 function parseName(bytes: Buffer): string {
   if (bytes.length > memberNameBytesMax) return "";
   try {

@@ -3,7 +3,7 @@
  *
  * The codecs are compiled once from the descriptors into closures, one per field: REST has to stay near a bare JSON
  * echo, and a walk over the descriptors at every call does not. The two dialects differ in how a few types are written;
- * that both go through here is why they refuse the same things with the same words.
+ * both go through here, so that they refuse the same things with the same words.
  * Always true: what is accepted is exactly the declared fields with values of their types and ranges; everything else
  * is an `invalid_request` that names the place, such as `memories[3].ttl`. A value of the client's never gets into a
  * message, only names do. It must not know sockets, nor what a field means.
@@ -232,7 +232,7 @@ function compileMessage(type: DescMessage, dialect: JsonDialect): ReadValue {
   };
 }
 
-/** Raw bytes may say more of themselves than their type, and nobody asks for it. */
+/** Raw bytes may say more of themselves than their type, which is not used. */
 function isTaken(field: DescField): boolean {
   return field.message?.typeName !== "google.protobuf.Any";
 }

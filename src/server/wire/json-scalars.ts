@@ -1,6 +1,6 @@
 /**
  * From parsed JSON, or the text of a query parameter, to the value of a scalar field; and the refusal of what does not
- * fit, which finds its place on the way up.
+ * fit, which gets its place on the way up.
  *
  * Always true: a value of the client's never gets into a message, only names do. Must not know: messages.
  */
@@ -12,7 +12,7 @@ import { getRawNumber } from "../../service/call/exact-json.ts";
 
 /** What a reading of parsed JSON found out beside the message. */
 export interface Reading {
-  /** A number beyond what a double tells apart stood where its digits matter: parse again with parseExact. */
+  /** A number beyond what a double tells apart was where its digits matter: parse again with parseExact. */
   isInexact: boolean;
 }
 

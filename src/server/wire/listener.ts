@@ -20,7 +20,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 
 const headerBytesMax = 32 * 1024;
-/** How often it is said that connections are dropped. */
+/** How often it is logged that connections are dropped. */
 const connectionsToldMs = 10_000;
 const http2StreamsMax = 256;
 
@@ -70,7 +70,7 @@ export interface ListenerOptions {
 }
 
 export interface Listener {
-  /** Starts to accept. Rejects when the address cannot be had. */
+  /** Starts to accept. Rejects when the address is not available. */
   listen(): Promise<AddressInfo>;
   /** Stops accepting, lets what runs finish, and destroys what is left after `drainMs`. May be called again. */
   close(): Promise<void>;
@@ -89,7 +89,7 @@ class PortListener implements Listener {
   readonly #http1: http.Server | https.Server;
   readonly #http2: http2.Http2Server;
   readonly #serveHttp1: (socket: Socket) => void;
-  /** Every open connection, whoever owns it. */
+  /** Every open connection, whichever server owns it. */
   readonly #sockets = new Set<Socket>();
   /** Open connections by the address that they come from. */
   readonly #addresses = new Map<string, number>();
@@ -287,7 +287,7 @@ class PortListener implements Listener {
 
   #own(session: http2.ServerHttp2Session, socket: Socket): void {
     this.#sessions.add(session);
-    // The setting widens the windows of streams only, and the connection's own of 64 KiB stands before them all.
+    // The setting widens the windows of streams only; the connection's own of 64 KiB limits them all.
     session.setLocalWindowSize(limits.http2WindowBytes);
     let streams = 0;
     let isUsed = false;
@@ -301,8 +301,8 @@ class PortListener implements Listener {
         idleFromMs = world.monotonicMs();
       });
     });
-    // Only a session with nothing open is idle: a health watch may be silent for hours. What else a peer may send does
-    // not count, or pings would keep a connection for ever; one that has asked for nothing yet has as long as for its
+    // Only a session with nothing open is idle: a health watch may be silent for hours. Nothing else that a peer sends
+    // counts, or pings would keep a connection for ever; a peer that has asked for nothing yet has as long as for its
     // headers.
     const look = (): void => {
       const idleMs = isUsed ? this.#times.idleConnectionMs : this.#times.headersTimeoutMs;
@@ -352,9 +352,7 @@ class PortListener implements Listener {
   }
 }
 
-/**
- * Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending.
- */
+/** Tells a client that waits with its body to send it, once the body is to be read: a refusal spares it the sending. */
 function continueWhenRead(request: WireRequest, response: WireResponse): void {
   const look = (event: string | symbol): void => {
     if (event !== "data" && event !== "readable") return;

@@ -1,6 +1,6 @@
 /**
  * From the bytes of a body to its message, whatever they are and however many: at once when they are few, otherwise in
- * pieces between which everybody else has his turn.
+ * pieces between which all others have their turn.
  *
  * Always true: no step takes more than some tens of milliseconds, whatever the bytes hold; a large body is judged by
  * the same rules as a small one, and refused with the same words but for the place where it stops being JSON.
@@ -24,7 +24,7 @@ type KeyedMutex = Pick<World, "soon">;
 /** What a body of JSON is decoded with. */
 export interface JsonForm {
   readonly decoder: BodyDecoder;
-  /** What is no list's element may have so many bytes: more than usual where a method's one value is raw bytes. */
+  /** What is no list's element may have this many bytes: more than usual where a method's one value is raw bytes. */
   readonly frameBytesMax: number;
 }
 
@@ -152,7 +152,7 @@ async function decodeLargeBinary(bytes: Uint8Array, type: DescMessage, world: Ke
 }
 
 /**
- * Turns what was merged of a list into the form that is worked with, piece by piece, so that nobody has to do it at
+ * Turns what was merged of a list into the form that is worked with, piece by piece, so that it need not be done at
  * once.
  */
 interface Keeper {

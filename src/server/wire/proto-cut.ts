@@ -3,8 +3,8 @@
  *
  * Why: see json-cut. A message is what its fields say one after the other, so it may be cut between any two fields at
  * its top, and the pieces merged in order. Always true: the look is bounded by the work that it counts, and stops at
- * the first thing that is too much; it follows the descriptor, as only that tells messages from texts, and refuses
- * whatever the decoder would read another way than it does. Must not know: what a field means.
+ * the first excess; it follows the descriptor, as only that tells messages from texts, and refuses whatever the decoder
+ * would read differently. Must not know: what a field means.
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { invalid, type ServiceError } from "../../base/faults/errors.ts";

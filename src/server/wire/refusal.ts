@@ -1,8 +1,8 @@
 /**
- * The one translation of whatever was thrown into what a client may be told, for every wire.
+ * The one translation, for every wire, of what was thrown into what a client may be told.
  *
  * Always true: a bug or a fault of the outside never shows its own text to a client, but for the few words that say
- * what is wrong with a disk; a bug shows an id under which the log has it.
+ * what is wrong with a disk; a bug shows the id that it has in the log.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -10,7 +10,7 @@ import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
 
-/** The refusal that stands for an error. `where` names the method or route for the log, `trace` the request. */
+/** The refusal that answers an error. `where` names the method or route for the log, `trace` the request. */
 export function refusalFor(error: unknown, where: string, world: World, log: Log, trace?: Trace): ServiceError {
   if (error instanceof ServiceError) return error;
   const isPassing = error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome");

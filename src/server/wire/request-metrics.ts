@@ -1,6 +1,6 @@
 /**
- * Every request of a client for an endpoint, from the moment that it is known for one until its answer: counted, timed,
- * given its trace, and logged where such small things are.
+ * Every request of a client for an endpoint, from its recognition to its answer: counted, timed, given its trace, and
+ * logged where such small things are.
  *
  * Always true: what is kept is told apart by endpoint, wire and code only, of which there are a fixed number; nothing
  * of a request's content, address or credential is. A visit costs two looks at the clock and a few additions. Must not

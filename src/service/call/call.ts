@@ -38,13 +38,13 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
   };
 }
 
-/** The part of a request that nobody looks at before it is known who makes it. */
+/** The part of a request that is not looked at before its caller is known. */
 export interface RestOfCall {
   /** Whether the message says without it what the call is about. */
   readonly isAddressed: boolean;
   /**
    * Reads it and gives the whole message. To be called once.
-   * @throws ServiceError, or Unread where it may be known what the call is about all the same; ClientGone.
+   * @throws ServiceError, or Unread where it may still be known what the call is about; ClientGone.
    */
   receive(): Promise<Message>;
 }
@@ -73,14 +73,14 @@ export interface Call {
   readonly signal: AbortSignal | undefined;
 }
 
-/** The client went away before its request was whole: there is nobody to answer, and nothing to tell of. */
+/** The client went away before its request was whole: there is no one to answer, and nothing to report. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 
 /**
- * The refusal of a request that cannot be read, and what it is about nevertheless: whoever may not do that hears so
- * first.
+ * The refusal of a request that cannot be read, and what it is about nevertheless: a caller without permission for that
+ * is told so first.
  */
 export class Unread extends Error {
   override readonly name = "Unread";

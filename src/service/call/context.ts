@@ -23,7 +23,7 @@ export interface Context {
   identity: Identity;
   /** The only database that the caller's credential was judged for, where that matters; targets refuse another. */
   judgedUuid: string | undefined;
-  /** Whether the caller may make the call. What is forbidden all the same, a policy forbids. */
+  /** Whether the caller may make the call. What is forbidden beyond that, a policy forbids. */
   admitted: boolean;
   /**
    * Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not
@@ -31,14 +31,14 @@ export interface Context {
    */
   readonly demand: (scope: ScopeName) => Promise<unknown>;
   // What the headers ask for is judged once the caller is admitted; until then it is the node's own.
-  /** On world.monotonicMs(): nobody waits for the answer after this. Begins when the request has come whole. */
+  /** On world.monotonicMs(): the caller waits no longer than this. Begins when the request has come whole. */
   deadlineMs: number;
   /** The least transaction id that the answer may speak of; 0 when the caller does not mind. */
   minTxid: number;
   /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
   durable: boolean;
   consistency: "primary" | "cached" | undefined;
-  /** Set by whoever learns it; becomes the `Service-Txid` header. */
+  /** Set by the part that learns it; becomes the `Service-Txid` header. */
   txid: number | undefined;
   /** How far object storage covers the branch; known from the same answer, and becomes `Service-Durable-Txid`. */
   durableTxid: number | undefined;
@@ -92,7 +92,7 @@ function callerTold(identity: Identity): CallerTold {
   };
 }
 
-/** The answer of a database that nobody has written to yet. */
+/** The answer of a database that was never written. */
 export const unborn: Answer<undefined> = { value: undefined, txid: 0, durableTxid: 0 };
 
 /**

@@ -2,8 +2,8 @@
  * JSON that passes through unharmed: fields of any JSON carry their exact text beside their proto form.
  *
  * Why: agents store 64-bit ids, and a double holds integers only to 2^53. A google.protobuf.Value is made of doubles,
- * so on REST the text itself is the value, and the proto form is made from it only when somebody reads the field
- * (the gRPC wire, a forward to another node). It is also the faster way: most calls never make the proto form.
+ * so on REST the text itself is the value, and the proto form is made from it only when the field is read (the gRPC
+ * wire, a forward to another node). It is also the faster way: most calls never make the proto form.
  *
  * Always true: the text of a field is valid JSON of the field's kind, nested at most limits.jsonDepthMax deep; integers
  * in it have every digit that was received. Fractions are doubles, as everywhere in JSON.
@@ -47,7 +47,7 @@ interface ExactField {
   readonly text: string;
   /** The texts of a list's elements, where they were made one by one. */
   readonly elements?: readonly string[];
-  /** The proto form, once somebody has read it. */
+  /** The proto form, once it was read. */
   local: unknown;
 }
 
@@ -76,7 +76,7 @@ export function setJson(message: Message, field: string, text: string): void {
 /** The same for a list, by the texts of its elements. */
 export function setJsonElements(message: Message, field: string, elements: readonly string[]): void {
   carry(message, field, {
-    // Joined when somebody asks: whoever takes the elements one by one does not.
+    // Joined on demand: taking the elements one by one does not need it.
     get text(): string {
       return `[${elements.join(",")}]`;
     },
@@ -149,7 +149,7 @@ export function keepTexts(message: Message): void {
 /** A field of any JSON that a message carries as its text. */
 export interface CarriedJson {
   readonly text: string;
-  /** Makes the proto form, which is otherwise made when somebody reads the field. */
+  /** Makes the proto form, which is otherwise made when the field is read. */
   prepare(): void;
 }
 
@@ -175,8 +175,8 @@ export function* carriedJson(message: Message): Generator<CarriedJson> {
 export type JsonFinding = "plain" | "large_number" | "too_deep";
 
 /**
- * Looks through parsed JSON once: deeper than `levels` levels of arrays and objects, or holding a number beyond the
- * integers that a double tells apart, whose text may have said something else. Recurses no deeper than `levels`.
+ * Looks through parsed JSON once: whether it is deeper than `levels` levels of arrays and objects, or holds a number
+ * beyond the integers that a double tells apart, whose text may have been another. Recurses no deeper than `levels`.
  */
 export function inspectJson(json: unknown, levels: number): JsonFinding {
   if (typeof json === "number")
@@ -201,7 +201,7 @@ export function inspectJson(json: unknown, levels: number): JsonFinding {
   return finding;
 }
 
-/** The refusal of JSON that nests too deep; `name` says where it stands. */
+/** The refusal of JSON that nests too deep; `name` says where. */
 function tooDeep(name: string): ServiceError {
   return invalid(`${name} is nested deeper than ${limits.jsonDepthMax} levels`);
 }
@@ -222,9 +222,9 @@ export function getRawNumber(value: unknown): string | undefined {
 }
 
 /**
- * JSON.parse, but integers that a double cannot hold, and numbers beyond its range, become raw JSON that
- * JSON.stringify writes out digit by digit (see rawNumberOf). Ten times slower than JSON.parse, so it is for texts in
- * which inspectJson has found a large number: a search of the text for one costs more than that look (measured).
+ * JSON.parse, but integers that a double cannot hold, and numbers beyond its range, become raw JSON that JSON.stringify
+ * writes out digit by digit (see rawNumberOf). Ten times slower than JSON.parse, so it is for texts in which
+ * inspectJson has found a large number: searching the text for one costs more (measured).
  * @throws SyntaxError
  */
 export function parseExact(text: string): unknown {

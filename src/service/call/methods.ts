@@ -1,9 +1,9 @@
 /**
- * The endpoint table: one row per method of the public services, read from the descriptors that the proto files
- * compile to. The REST router, the access check, the gRPC door, the OpenAPI document and the route test read it.
+ * The endpoint table: one row per method of the public services, read from the descriptors that the proto files compile
+ * to. The REST router, the access check, the gRPC door, the OpenAPI document and the route test read it.
  *
  * Always true: every method has a route and a rule, every field of its request has one place on REST (path, query or
- * body), and no two rows share a method and a path. What breaks that fails when the process starts.
+ * body), and no two rows share a method and a path. A breach fails the start of the process.
  */
 import { type DescField, type DescMethodUnary, type DescService, getOption, ScalarType } from "@bufbuild/protobuf";
 import { http } from "../../../gen/google/api/annotations_pb.ts";

@@ -1,9 +1,13 @@
 /**
- * Makes up for vectors that are missing, in the background: the embedder failed, or was configured after the texts
- * came.
+ * Makes missing vectors in the background: the embedder failed, or was configured after the texts came.
  *
- * Always true: one database at a time and a bounded step at a time; only databases that clients use are looked at;
- * where policy forbids it nothing is done. It may forget a database at any time: the next call to it brings it back.
+ * Always true:
+ * - one database at a time and a bounded step at a time
+ * - only databases that clients use are looked at
+ * - where policy forbids it nothing is done
+ *
+ * It may forget a database at any time: the next call to it brings it back.
+ *
  * Must not know: what a step does.
  */
 import { limits } from "../../base/limits.ts";
@@ -75,7 +79,7 @@ export class Backfill {
   readonly #options: BackfillOptions;
   readonly #waiting = new Map<string, Place>();
   /**
-   * Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken
+   * Databases that have been gone through without anything missing since, with the time: a rewind may have taken
    * vectors away.
    */
   readonly #complete = new LruMap<string, number>(backfillsCompleteMax);
@@ -149,7 +153,7 @@ export class Backfill {
       }
       return "complete";
     } catch (error) {
-      // The database may be gone, or have no room for writes now. Whoever uses it next brings it back.
+      // The database may be gone, or have no room for writes now. Its next use brings it back.
       if (!this.#closed)
         log.warn("vectors that are missing could not be made up for", {
           uuid: place.target.uuid,

@@ -1,9 +1,14 @@
 /**
  * Vectors for text that comes without: before a write, before a recall, and afterwards for what was left out.
  *
- * Always true: policy is asked before any text leaves, and what left or was not let out is told to the audit stream, in
- * sizes; nothing is made that could not be stored or compared, as the database's vectors are another model's or the
- * callers' own; what fails here fails no call. It works outside the databases' queues and within a time of its own.
+ * Always true:
+ * - policy is asked before any text leaves, and what left or was not let out is told to the audit stream, in sizes
+ * - nothing is made that could not be stored or compared, as the database's vectors are another model's or the callers'
+ *   own
+ * - what fails here fails no call
+ *
+ * It works outside the databases' queues and within a time of its own.
+ *
  * Must not know: wires, how vectors are made.
  */
 import type { Embedder, EmbedAnswer } from "../../ai/embedder.ts";

@@ -2,11 +2,12 @@
  * Carries erasures on from their request to their receipt, when their time has come.
  *
  * Owns the looks at databases with unfinished coupons (service/erasure/erasure-queue), and the search for coupons in
- * this node's shards, which it finds by their markers. The engine call goes to whoever holds the database. Always true:
- * one look at a time per database, few at once; whatever fails is tried again. A coupon in object storage is the truth;
- * what is held here only says when to look. So two nodes that look at one database at once do no harm: the node that
- * writes it takes their runs in turn, each finds done what the other has done, and a coupon completes once. Must not
- * know: wires, messages.
+ * this node's shards, which it finds by their markers. The engine call goes to the node that holds the database.
+ *
+ * Always true: one look at a time per database, few at once; whatever fails is tried again. A coupon in object storage
+ * is the truth; what is held here only says when to look. So two nodes that look at one database at once do no harm:
+ * the node that writes it takes their runs in turn, each finds done what the other has done, and a coupon completes
+ * once. Must not know: wires, messages.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -29,7 +30,7 @@ const erasureLooksMax = 2;
 /** Erasures of one database that are carried on together; those beyond wait for the next time. */
 const erasuresPerLookMax = 10_000;
 /**
- * How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it
+ * How often a node looks for unfinished erasures in its shards; more and more rarely, up to `shardLookMsMax`, while it
  * finds none.
  */
 const erasureTakeUpMs = 60_000;
@@ -58,7 +59,7 @@ export class Eraser {
   readonly #queue: ErasureQueue;
   readonly #results: ErasureResults;
   readonly #looks = new Set<Promise<void>>();
-  /** The search for coupons that nobody has told this node of. */
+  /** The search for coupons that this node was not told of. */
   readonly #search: Rounds;
   readonly #searchPause = new RisingPause(erasureTakeUpMs, limits.shardLookMsMax);
   #searchPauseMs: number = limits.erasureLookAgainMs;
@@ -105,12 +106,14 @@ export class Eraser {
     return [...(this.#queue.get(uuid)?.coupons.values() ?? [])];
   }
 
-  /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
+  /**
+   * Looks after the coupon from now on, in its present state; `isAskedHere` when this node was asked for the erasure.
+   */
   hold(coupon: ErasureCoupon, isAskedHere = false): void {
     this.#queue.hold(coupon, isAskedHere);
   }
 
-  /** The coupon needs nobody any more. */
+  /** The coupon needs no more looks. */
   removeCoupon(coupon: ErasureName): void {
     this.#queue.removeCoupon(coupon);
   }
@@ -141,7 +144,7 @@ export class Eraser {
   }
 
   /**
-   * Looks for coupons that nobody has told this node of, in its shards. Where it is alone, until it knows of all: then
+   * Looks for coupons that this node was not told of, in its shards. Where it is alone, until it knows of all: then
    * there are no others.
    */
   async #takeUp(): Promise<void> {
@@ -212,7 +215,7 @@ export class Eraser {
 
   async #look(uuid: string, database: UnfinishedDatabase, woken: boolean): Promise<void> {
     const { cluster } = this.#parts;
-    // Who has changed its branches here has woken it, and nobody told the node whose it is.
+    // A change of branches here has woken this node, and the node that owns the shard was not told.
     if (cluster && !owns(cluster.shards, uuid) && !woken) this.#queue.leave(database);
     await Promise.all(
       [...database.coupons.values()]
@@ -251,8 +254,8 @@ export class Eraser {
   }
 
   /**
-   * It restores, rewrites and scans a whole database: nobody waits for it. What keeps it from its end is told by the
-   * coupons that are due.
+   * It restores, rewrites and scans a whole database: no call waits for it. The coupons that are due tell what keeps it
+   * from its end.
    */
   async #expunge(uuid: string, asked: readonly ErasedCoupon[], { coupons }: UnfinishedDatabase): Promise<Expunged> {
     try {
@@ -265,15 +268,14 @@ export class Eraser {
       ).value;
     } catch (error) {
       const due = asked.flatMap(({ id, isDue }) => (isDue ? (coupons.get(id) ?? []) : []));
-      // Where that cannot be written down either, object storage is away: what failed is thrown and logged all the
-      // same.
+      // If that cannot be written down either, object storage is away: the failure is still thrown and logged.
       await Promise.allSettled(due.map((coupon) => this.#permits.run(() => this.#results.sayWhy(coupon, error))));
       throw error;
     }
   }
 
   /**
-   * Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use
+   * Orders the purge of the copies that the coupons wait for; when none is left, what was said of copies is of no use
    * any more.
    */
   async #tellOthers(
@@ -305,8 +307,8 @@ export class Eraser {
   }
 
   /**
-   * The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no
-   * other from its end.
+   * The coupon with its traces from object storage. A rotten one is left to an operator: it keeps no other from its
+   * end.
    */
   async #refresh(held: ErasureCoupon): Promise<void> {
     // Where there are other nodes, one of them may have carried it on.

@@ -2,7 +2,7 @@
  * The unfinished erasures that this node looks after, by database, and when each is to be looked at.
  *
  * Owns the coupons as they were last seen, and which of them this node was asked for. Always true: a coupon is due by
- * the time that is trusted, never by a clock that is ahead; one that was asked for under such a clock is looked at now.
+ * the trusted time, never by a clock that is ahead; one requested under such a clock is looked at now.
  * Must not know: what a look does.
  */
 import { limits } from "../../base/limits.ts";
@@ -18,8 +18,8 @@ export const erasureWaitMsMax = 3_600_000;
 /** When it is looked whether something still blocks an erasure, when nothing has told of a change. */
 export const erasureBlockedLookMs = 600_000;
 /**
- * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has
- * found it by then. This is how much later an erasure completes when that node dies.
+ * The node that was asked for an erasure looks after it this long; then the owner of its shard does, which has found it
+ * by then. An erasure completes this much later when that node dies.
  */
 export const erasureFirstMs = 720_000;
 
@@ -74,7 +74,9 @@ export class ErasureQueue {
     return this.#databases.get(uuid)?.coupons.has(id) ?? false;
   }
 
-  /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
+  /**
+   * Looks after the coupon from now on, in its present state; `isAskedHere` when this node was asked for the erasure.
+   */
   hold(coupon: ErasureCoupon, isAskedHere = false): void {
     if (isAskedHere) this.#askedHere.add(coupon.id);
     const database = this.#databases.get(coupon.uuid) ?? {
@@ -92,8 +94,8 @@ export class ErasureQueue {
   }
 
   /**
-   * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. What is later
-   * than the longest wait is looked at for nothing before: the clock may have been set right meanwhile.
+   * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. One that lies
+   * beyond the longest wait is looked at now: the clock may have been set right meanwhile.
    */
   computeWait(coupon: ErasureCoupon): number {
     if (this.isOfFuture(coupon)) return 0;
@@ -117,7 +119,7 @@ export class ErasureQueue {
     return this.#world.time.believable(requestedAtMs) < requestedAtMs;
   }
 
-  /** The coupon needs nobody any more. */
+  /** The coupon needs no more looks. */
   removeCoupon({ uuid, id }: ErasureName): void {
     const database = this.#databases.get(uuid);
     database?.coupons.delete(id);

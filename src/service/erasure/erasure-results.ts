@@ -1,8 +1,8 @@
 /**
  * Writes down what a look at an erasure has found: what blocks it, what it waits for, or its receipt.
  *
- * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whoever else looks
- * at it; what is told to a coupon's reader names objects and transaction ids, never content. Must not know: when
+ * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whatever else
+ * looks at it; what a coupon's reader is told names objects and transaction ids, never content. Must not know: when
  * erasures are looked at.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -97,7 +97,7 @@ export class ErasureResults {
     await this.#deleteNotes(coupon);
   }
 
-  /** What the databases noted so that a coupon which is asked for twice erases once is of no use any more. */
+  /** What the databases noted so that a coupon requested twice erases once is of no use any more. */
   async #deleteNotes({ id, uuid, points }: ErasureCoupon): Promise<void> {
     const { engine, world } = this.#parts;
     for (const { branch } of points) {
@@ -127,8 +127,8 @@ export class ErasureResults {
 }
 
 /**
- * Why an attempt came to nothing, for the coupon's reader. Refusals and faults of storage name objects and transaction
- * ids, never content.
+ * Why an attempt failed, for the coupon's reader. Refusals and faults of storage name objects and transaction ids,
+ * never content.
  */
 function failureInWords(error: unknown): string {
   const isTold = error instanceof ServiceError || error instanceof StoreError;

@@ -1,9 +1,10 @@
 /**
- * Erasures as they are asked for: the coupon first, then the deed, then the answer.
+ * Erasures as they are asked for: the coupon first, then the erasure, then the answer.
  *
- * Always true: whoever is given a coupon has the target gone from the database and from its present state in object
- * storage; a request that dies on its way leaves a coupon by which it is carried out all the same; asked again, an
- * erasure that is unfinished gives the coupon that there is.
+ * Always true:
+ * - once a caller is given a coupon, the target is gone from the database and from its present state in object storage
+ * - a request that dies on its way leaves a coupon by which it is still carried out
+ * - a repeated request for an unfinished erasure gives the existing coupon
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
@@ -24,7 +25,7 @@ export interface ErasureRequest {
   readonly options: CallOptions;
 }
 
-/** A coupon as it stands, and the state that the answer speaks of. */
+/** A coupon, and the state that the answer speaks of. */
 export type Requested = Answer<ErasureCoupon>;
 
 const traceKeyBytes = 32;
@@ -40,7 +41,7 @@ const nothingThere: ReadonlySet<ErrorCode> = new Set([
 export class Erasures {
   readonly #parts: EraserParts;
   readonly #eraser: Eraser;
-  /** Erasures that are under way, by what they erase: whoever asks for the same shares the outcome. */
+  /** Erasures that are under way, by what they erase: requests for the same share the outcome. */
   readonly #underWay = new Map<string, Promise<Requested>>();
 
   constructor(parts: EraserParts) {
@@ -191,8 +192,8 @@ export class Erasures {
       if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);
       return { value: erased, txid, durableTxid };
     } catch (error) {
-      // After any other failure nobody knows what has happened: the erasure is carried out later. Want of room is no
-      // failure of the first try, but says nothing of what an earlier one has done.
+      // After any other failure the outcome is unknown: the erasure is carried out later. Want of room is no failure of
+      // the first try, but says nothing of what an earlier one has done.
       const isRefused =
         error instanceof ServiceError && (nothingThere.has(error.code) || (isFirst && error.code === "overloaded"));
       if (isRefused) await this.#discard(coupon);
@@ -205,7 +206,7 @@ export class Erasures {
     this.#eraser.removeCoupon(coupon);
   }
 
-  /** Does what a request that died on its way was to do, unless somebody asks for just that now. */
+  /** Does what a request that died on its way was to do, unless another request is doing just that now. */
   async #carryOut(coupon: ErasureCoupon): Promise<void> {
     const { uuid, branch, target: erase } = coupon;
     const target = { uuid, branch };

@@ -91,7 +91,7 @@ export function auditHandlers({
       const namespace = checkNamePart("namespace", request.ns);
       const toMs = parseTime("to", request.to);
       const { cursor, profile } = request;
-      // A cursor stands within the window of the first page; the window's beginning must not move past it.
+      // A cursor lies within the window of the first page; the window's beginning must not move past it.
       const fromMs =
         parseTime("from", request.from) ??
         (cursor === undefined ? Math.max(0, (toMs ?? world.nowMs()) - defaultWindowMs) : 0);

@@ -2,7 +2,7 @@
  * Branches, checkpoints and rewind over the wires.
  *
  * Owns the names that clients give them and the form of the answers. Always true: no name reaches the engine unchecked.
- * What a fork or a rewind is, the engine knows.
+ * Must not know: what a fork or a rewind is.
  */
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
@@ -55,7 +55,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
       const branches = value.branches.map(({ name, parent, forkTxid, txid, createdAtMs, ttlAtMs }) => ({
         name,
         txid: BigInt(txid),
-        // `main` is as old as its database, also while nobody has written it.
+        // `main` is as old as its database, also before its first write.
         createdAt: BigInt(name === mainBranch ? database.createdAtMs : createdAtMs),
         ...present({ parent, forkTxid: optionalBigInt(forkTxid), ttlAt: optionalBigInt(ttlAtMs) }),
       }));

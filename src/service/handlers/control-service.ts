@@ -56,7 +56,7 @@ function tokenHandlers(
         throw invalid("a token is for a database, named without @branch, and covers all its branches");
       const scope = checkScope(request.scope);
       const expiresIn = checkLifetime(request.expiresIn);
-      // A profile's name is claimed here if need be: its agent holds the token before its first ingest, and the token
+      // A profile's name is claimed here if it is free: its agent has the token before its first ingest, and the token
       // must say which database it is for. A plain database is created by its own call.
       const record = await (parseProfileDatabaseName(name)
         ? node.databases.ensure(name)
@@ -100,7 +100,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       const { name, branch } = parseDatabaseSpec(request.db);
       if (branch !== undefined) throw invalid("a database is deleted by its name alone, without @branch");
       const { uuid } = await node.databases.remove(name);
-      // The tombstone is the deletion: it stands whatever becomes of the files, which nobody can reach any more.
+      // The tombstone is the deletion: it holds whatever becomes of the files, which cannot be reached any more.
       await node.engine.deleteTarget({ uuid, branch: mainBranch }, engineOptions(context));
       node.erasures.wake(uuid);
       return {};

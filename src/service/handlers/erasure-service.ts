@@ -1,4 +1,4 @@
-/** Erasures over the wires: what may be asked for, and what a coupon looks like. */
+/** Erasures over the wires: what may be erased, and what a coupon looks like. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   ErasureCouponSchema,
@@ -107,7 +107,7 @@ async function request(
 ): Promise<Requested> {
   const target = await requireProfileTarget(node, context, address);
   if (erase.kind === "memory" && !isRecordId(erase.memoryId)) {
-    // What has not the form of an id is nobody's, and may be anything: no coupon is to hold it.
+    // What has not the form of an id names no memory, and may be anything: no coupon is to hold it.
     seen(context, await node.engine.read(target, "memory.held", { memoryIds: [] }, engineOptions(context)));
     throw new ServiceError("not_found", "no memory has this id");
   }
@@ -179,7 +179,7 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
       const { uuid, branch } = await findPlace(node, context, message);
       if (uuid === undefined)
         throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
-      // It becomes part of a key in object storage, which is no place for text that somebody thought of.
+      // It becomes part of a key in object storage, which is no place for free text.
       if (!isErasureId(message.id)) throw new ServiceError("not_found", "no erasure has this id");
       return (await couponMessages(node, [await node.erasures.get(uuid, message.id, branch)]))[0]!;
     },

@@ -44,7 +44,7 @@ export function retentionBy(policy: EffectivePolicy): Retention | undefined {
 }
 
 /**
- * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell.
+ * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while that cannot be told.
  * `selfHosted` is what is known of where the text would go; undefined when it would go nowhere.
  */
 export function refuseDeniedEgress(

@@ -1,4 +1,4 @@
-/** What a handler is made with, whatever it is asked. */
+/** What a handler is made with, whatever its call. */
 import type { World } from "../../base/world.ts";
 import type { Databases } from "../../control/databases/databases.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";

@@ -28,13 +28,13 @@ interface Warnings {
   readonly warnings?: { readonly values: string[] };
 }
 
-/** What whoever sets the policy should know of it. */
+/** What the caller that sets the policy should know of it. */
 function listWarnings(document: PolicyDocument | undefined): Warnings {
   const warnings = document ? unknownFields(document) : [];
   return warnings.length === 0 ? {} : { warnings: { values: [...warnings] } };
 }
 
-/** `warnings` stands in the answer to a change only. */
+/** `warnings` is in the answer to a change only. */
 function namespaceMessage(
   namespace: string,
   { revision, updatedAtMs, document }: StoredPolicy,

@@ -2,7 +2,7 @@
  * From the names in a call to the database branch it means.
  *
  * A branch may be said in several places (the spec's `@branch`, the request's own path, query or body, the
- * `Service-Branch` header); said twice with different values it is refused. Whether it exists, the engine knows.
+ * `Service-Branch` header); said twice with different values it is refused. The engine knows whether it exists.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { predatesDeletion } from "../../control/access/access-rules.ts";
@@ -80,7 +80,7 @@ export async function requireProfileTarget(
 }
 
 /**
- * Whether the call failed because its profile was deleted by way of another node, and this one did not know yet. Now it
+ * Whether the call failed because its profile was deleted through another node, and this one did not know yet. Now it
  * does: the name is free, or a later profile's.
  */
 export async function wasDeletedElsewhere(

@@ -10,7 +10,7 @@ import { databaseTarget } from "./targets.ts";
 
 type TranscriptHandlers = Pick<ServiceHandlers<typeof DataService>, "appendTurn" | "listTurns" | "searchTurns">;
 
-/** Appends a turn. Its text becomes a vector here, where nobody gave one and a policy lets text out. */
+/** Appends a turn. Its text becomes a vector here, when the caller gave none and a policy lets text out. */
 function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
   return async (request, context) => {
     const content = jsonText(request, "content") ?? "null";

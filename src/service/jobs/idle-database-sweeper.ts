@@ -1,10 +1,13 @@
 /**
- * Sweeps databases that nobody uses, when something in them is due.
+ * Sweeps databases that are not in use, when something in them is due.
  *
- * Always true: a database is opened only for an entry of the index whose hour has come, when the owner of its shard
- * asks for it, by whoever holds it or is to; it closes by idleness as after any other use; an entry goes only after its
- * sweep, which notes what will be due next. Two nodes that sweep one database at once do no harm: its writer does both,
- * and the second finds nothing to do. Must not know: what expires, how it is removed.
+ * Always true:
+ * - a database is opened only for an entry of the index whose hour has come, when the owner of its shard asks for it,
+ *   by the node that holds it or is to; it closes by idleness as after any other use
+ * - an entry goes only after its sweep, which notes what will be due next
+ *
+ * Two nodes that sweep one database at once do no harm: its writer does both, and the second finds nothing to do. Must
+ * not know: what expires, how it is removed.
  */
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -23,8 +26,8 @@ import type { ObjectStore } from "../../store/port/object-store.ts";
 /** How often a node looks for what is due in its shards while there is some. */
 export const dueLookMs = 300_000;
 /**
- * While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry
- * may have come late.
+ * While none is due, it looks soon after each full hour, as nothing is due before, and this often besides: an entry may
+ * have come late.
  */
 const dueIdleLookMs = 1_800_000;
 /** Within so long after the hour, so that not all nodes look at once. */

@@ -2,9 +2,9 @@
  * What a node does for the databases of others: it purges its copies when an erasure or a deletion waits for them; and
  * in its shards it takes up deletions whose objects are still to be removed, and orders the copies of other nodes.
  *
- * Always true: an order goes only after the engine has said what it did; what fails is done again at the next
- * look. A node that starts begins by this, so that it serves nothing that was ordered away while it was down. Two nodes
- * that take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
+ * Always true: an order is removed only after the engine has answered it; what fails is done again at the next look. A
+ * node that starts does this first, so that it serves nothing whose purge was ordered while it was down. Two nodes that
+ * take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -22,7 +22,7 @@ import { mainBranch } from "../../format/core/names.ts";
 import type { CopyPlace } from "../../format/keys/node-keys.ts";
 
 /**
- * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
+ * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; more and more
  * rarely, up to `shardLookMsMax`, while it finds none.
  */
 export const replicaPurgerMs = 30_000;
@@ -79,7 +79,7 @@ export class ReplicaRemover {
 
   constructor(parts: ReplicaRemoverParts) {
     this.#parts = parts;
-    // A node that is alone is told of every deletion, and of no order.
+    // A lone node hears of every deletion, and of no order.
     this.#rounds = new Rounds({
       world: parts.world,
       pauseMs: parts.cluster ? () => this.#pause.after(this.#isBusy) : limits.auditSweepMs,
@@ -88,8 +88,8 @@ export class ReplicaRemover {
   }
 
   /**
-   * Carries out what was ordered while the node was down, for a while, and looks after it from now on. One that is
-   * alone waits for nothing.
+   * Carries out, for a while, what was ordered while the node was down, and looks after orders from now on. A lone node
+   * waits for nothing.
    */
   async start(): Promise<void> {
     const { world, cluster } = this.#parts;
@@ -134,8 +134,7 @@ export class ReplicaRemover {
         "this node's copies of a database could not be purged yet",
         async () => {
           await this.#removeLocally(uuid, cluster);
-          // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders
-          // anew.
+          // Where nothing was purged this node writes the database and cleans it itself; its next writer orders anew.
           for (const place of places) await cluster.copies.fulfilled(place);
         },
         uuid,
@@ -145,7 +144,7 @@ export class ReplicaRemover {
 
   /**
    * What is deleted in this node's shards, each at its own pace: while a node that is down keeps a copy, nothing
-   * changes. A lone node waits for nobody: it removes each once.
+   * changes. A lone node waits for no other: it removes each once.
    */
   async #takeUpDeletions(): Promise<void> {
     const { cluster, databases, engine, log, world } = this.#parts;
@@ -176,7 +175,7 @@ export class ReplicaRemover {
     }
   }
 
-  /** Nobody else tells the nodes that have a copy of the database. */
+  /** No other node tells the nodes that have a copy of the database. */
   async #orderCopies(uuid: string, { copies, nodeId, nudge }: ReplicaRemoverCluster): Promise<void> {
     const standing = (await copies.list(uuid)).filter((record) => isStanding(record) && record.node !== nodeId);
     for (const record of standing) await copies.order(record);

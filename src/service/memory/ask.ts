@@ -2,9 +2,8 @@
  * Ask: what was recalled goes to a model that answers from it.
  *
  * Always true: nothing relevant is a null answer for which no model is called; what an answer cites was shown to the
- * model and is in `memories`. An answer that cites nothing of it is given all the same, with empty sources: null means
- * that nothing relevant was found, which would not be so, and whoever wants grounds for an answer sees that it has
- * none.
+ * model and is in `memories`. An answer that cites none of them is still given, with empty sources: null would say,
+ * wrongly, that nothing relevant was found, and the empty sources show that the answer has no grounds.
  */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareQuestion } from "../../ai/answering.ts";

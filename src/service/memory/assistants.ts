@@ -1,8 +1,8 @@
 /**
- * The models that write, and the way of a call to one of them.
+ * The models that write, and how a call reaches one of them.
  *
- * Always true: policy is asked before it is said whether there is a model, and both before anything is sent; what was
- * sent, or was refused to be, is left on the call's context for the audit stream, in sizes only.
+ * Always true: policy is asked before the call learns whether there is a model, and both before anything is sent; what
+ * was sent or refused is left on the call's context for the audit stream, in sizes only.
  */
 import type { Assistant, AssistantTask } from "../../ai/assistant.ts";
 import { utf8Length } from "../../base/bytes.ts";

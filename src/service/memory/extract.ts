@@ -1,8 +1,10 @@
 /**
  * Extract: a model proposes memories from raw turns, and what passes the rules of an ingest is ingested.
  *
- * Always true: what is written came through the same checks as a client's own memories; a proposal that breaks a rule
- * is left out and counted; a dry run writes nothing, and a profile is not created for turns that yield nothing.
+ * Always true:
+ * - what is written came through the same checks as a client's own memories
+ * - a proposal that breaks a rule is left out and counted
+ * - a dry run writes nothing, and a profile is not created for turns that yield nothing
  */
 import type { ExtractRequest, MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareExtraction, type Proposal, type Proposals, type SpokenTurn } from "../../ai/extraction.ts";

@@ -1,5 +1,5 @@
 /**
- * The one way in for memories, whoever made them: a client or a model.
+ * The one way in for memories, made by a client or by a model.
  *
  * Always true: nothing is written that `checkMemories` refuses, and no task outlives what policy allows.
  */

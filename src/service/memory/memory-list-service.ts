@@ -57,8 +57,8 @@ export function memoryListHandlers(node: NodeParts): ListHandlers {
       };
       checkDeletion(input);
       const policy = await readProfilePolicy(node, request);
-      // A coupon names one memory, topic or session: what a filter happens to hold of is none of them, and a thousand
-      // coupons would each search the whole history.
+      // A coupon names one memory, topic or session: a filter's matches are none of them, and a thousand coupons would
+      // each search the whole history.
       if (policy.purgeOnForget)
         throw new ServiceError(
           "conflict",

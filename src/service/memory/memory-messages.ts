@@ -12,7 +12,7 @@ import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
 
-/** What the model layer takes in of a message, which stands at the place; but for its content it is not checked yet. */
+/** What the model layer takes in of a message, which is at the place; only its content is checked so far. */
 export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
   const content = jsonText(message, "content");
   if (content === undefined) throw invalid(`${place}.content is required: any JSON; null is a value`);

@@ -98,7 +98,7 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
     async endSession(request, context) {
       const sessionId = checkSessionId(request.sid);
       const target = await findProfileTarget(node, context, request);
-      // A session of a profile that never was has nothing to end.
+      // A session of a profile that never existed has nothing to end.
       if (!target) return { txid: seen(context, unborn).txid };
       const { txid } = seen(
         context,

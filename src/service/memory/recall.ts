@@ -1,7 +1,7 @@
 /**
  * Recall over the wires, and the one way to recall for other calls.
  *
- * Always true: whoever recalls here finds what the recall call finds with the same words and filters.
+ * Always true: other calls find here what the recall call finds with the same words and filters.
  */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import type { MemoryRecord } from "../../model/memory/memory-record.ts";

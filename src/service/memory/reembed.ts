@@ -2,7 +2,7 @@
  * Reembed over the wires: a profile's vectors made anew by the node's embedder, step by step.
  *
  * Always true: where it has come to is in the database and in the cursor, so that it can be interrupted anywhere and
- * begun again; policy is asked before anything is given up or sent.
+ * begun again; policy is asked before anything is dropped or sent.
  */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";

@@ -1,8 +1,8 @@
 /**
  * Who may come in now: the node's concurrency cap, the control rate, and what one credential may take of the rest.
  *
- * Always true: at most `concurrency` calls are under way and as many again wait; whoever is turned away is told when
- * to come back. Buckets are kept for as many callers as `rateBucketsMax`, the idle ones forgotten first.
+ * Always true: at most `concurrency` calls are under way and as many again wait; a caller that is turned away is told
+ * when to come back. Buckets are kept for as many callers as `rateBucketsMax`, the idle ones forgotten first.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -58,9 +58,7 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/**
- * So many calls of one caller at once, and no more: what is beyond is turned away, so that it takes no place of others.
- */
+/** One caller has this many calls at once at most: more are turned away, so that they take no place of others. */
 export class Shares {
   readonly #max: number;
   readonly #running = new Map<string, number>();

@@ -1,7 +1,7 @@
 /**
  * From a call that is over to the event that tells of it.
  *
- * Owns which endpoints are told of and under which action. Always true: of what a client sent, an event holds only
+ * Owns which endpoints are recorded and under which action. Always true: of what a client sent, an event holds only
  * names and ids that have the form of names and ids. Calls that concern no namespace make no event.
  */
 import type { Message } from "@bufbuild/protobuf";
@@ -58,7 +58,7 @@ interface Witness {
   readonly count?: (answer: Message) => number | undefined;
   /** The token that is concerned; the answer is there on success only. */
   readonly grant?: (request: Message, answer: Message | undefined) => AuditGrant | undefined;
-  /** Whether a success has neither changed nor given anything that is to be told of. */
+  /** Whether a success has neither changed nor given anything that is to be recorded. */
   readonly isIdle?: (request: Message, context: Context) => boolean;
 }
 
@@ -210,7 +210,7 @@ function findDatabasePlace(
   return { ...profile, branch: isBranchName(said) ? said : undefined };
 }
 
-/** Tells the audit stream of a call that is over, if it is one to be told of. */
+/** Records a call that is over in the audit stream, if it is one to be recorded. */
 export function auditCall({ audit }: NodeParts, context: Context, result: Outcome): void {
   const { call, identity } = context;
   const witness = witnesses.get(call.endpoint.name);

@@ -87,8 +87,8 @@ export class Authorization {
   }
 
   /**
-   * The same for a request that cannot be read: by what it is known to be about, or, where that cannot be told, by what
-   * the credential is for, so that who may make no such call at all hears that.
+   * The same for a request that cannot be read: by what it is known to be about, or else by what the credential is for,
+   * so that a caller that may make no such call at all is told that.
    */
   checkUnread(endpoint: Endpoint, address: Message | undefined, identity: Identity): void {
     const known = this.#rules.get(endpoint);

@@ -3,8 +3,9 @@
  *
  * deadline, who, may (which database, scope, coverage, revocation), headers, the rest of the request, room (control
  * rate, concurrency), handler, stamp. Where only the rest of the request says what the call is about, it is read once
- * it is known who calls, and whoever may not hears that before he hears what is wrong with it: 401, 403, 413, 400, on
- * every wire. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
+ * it is known who calls, and a caller without permission is told that before what is wrong with the request: 401, 403,
+ * 413, 400, on every wire. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on
+ * all of them.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -30,7 +31,7 @@ export interface PipelineOptions {
   readonly callerConcurrency?: number | undefined;
   /** What a write waits for before it is answered; a call can ask for more, never for less. */
   readonly durability: "standard" | "durable";
-  /** Absent on a node without authentication: everybody may do everything. */
+  /** Absent on a node without authentication: every caller may do everything. */
   readonly authorization?: Authorization | undefined;
   /** Told of every call when it is over, however it ended. Must neither throw nor take long. */
   readonly audit?: ((context: Context, result: Outcome) => void) | undefined;

@@ -2,7 +2,7 @@
  * Where a database is held, or is to be held: finds out which node that is, and takes the database when it is this one.
  *
  * Owns: the searches under way, the nodes that are avoided for a while, and whether this node may take databases at
- * all. Always true: whoever asks for one database while it is looked for shares the search; a database is taken here
+ * all. Always true: callers that want one database while it is looked for share the search; a database is taken here
  * only under a live lease of a node that is not leaving. Must not know: calls, and how they get to another node.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -127,8 +127,8 @@ export class DatabaseLocations {
   }
 
   /**
-   * Asks the leases where the database is, and takes it if it is to be here. Shared by all who ask meanwhile, who go on
-   * in the order in which they came.
+   * Asks the leases where the database is, and takes it if it is to be here. All callers meanwhile share this, and go
+   * on in the order in which they came.
    */
   #shared(uuid: string): Promise<Place | undefined> {
     const begun = this.#searches.get(uuid);
@@ -149,7 +149,7 @@ export class DatabaseLocations {
     const preferred = (await this.#order()).first(uuid, ({ id }) =>
       id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs,
     );
-    // What nobody ever wrote is taken where it is first asked for.
+    // A database that was never written is taken where it is first asked for.
     if (preferred?.id === nodeId || (this.#mayTake && (await this.#isUnwritten(uuid)))) return this.#take(uuid);
     if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, leaseEpoch: undefined };
     if (this.#isLeaving) throw unavailable("the node is shutting down, and there is no other");

@@ -1,8 +1,8 @@
 /**
  * Notifications that manifests have moved: which other node is asked for them, and which ones get them.
  *
- * Always true: a notification only saves time. One that is lost, doubled or late makes nobody read anything wrong, as
- * whoever follows a database looks at its manifest now and then anyway.
+ * Always true: a notification only saves time. One that is lost, doubled or late makes no read wrong, as a follower of
+ * a database looks at its manifest now and then anyway.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -33,7 +33,7 @@ export class ManifestNotifications {
     this.#parts = parts;
   }
 
-  /** The database is read here from a copy: whoever holds it is asked for notifications, as often as that is needed. */
+  /** The database is read here from a copy: its holder is asked for notifications, as often as that is needed. */
   ask(uuid: string): void {
     const nowMs = this.#parts.world.monotonicMs();
     if (nowMs - (this.#askedAt.get(uuid) ?? -Infinity) < limits.followMs / 2) return;

@@ -1,10 +1,13 @@
 /**
- * The databases that this node holds the lease of: takes them, and gives them up.
+ * The databases that this node holds the lease of: acquires and releases them.
  *
- * Always true: the engine is told of a database only after its lease is held, and the lease is given up only after the
- * engine has let go; of one database one such change is under way at a time, and whoever asks meanwhile shares it. A
- * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
- * something. Must not know which node should hold a database (service/placement/database-location).
+ * Always true:
+ * - the engine is told of a database only after its lease is held, and the lease is released only after the engine has
+ *   released the database
+ * - of one database one such change is under way at a time, and all callers meanwhile share it
+ * - a lost lease ends what was begun under it: no late answer makes this node believe that it holds something
+ *
+ * Must not know which node should hold a database (service/placement/database-location).
  */
 import type { Log } from "../../base/log.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -13,11 +16,11 @@ import type { EngineClient } from "../../engine/threads/client.ts";
 import { TurnedAway } from "../../engine/api/engine-port.ts";
 import type { Acquisition, Leases } from "../../store/port/leases.ts";
 
-/** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
+/** Databases that a node holds; beyond it, the one that was not used for longest is released. */
 const heldMax = 50_000;
 /** How long an engine has to take a database over, or to ship what there is of it. */
 const takeMs = 10_000;
-/** Databases that a leaving node gives up at once, and how long it goes on with that. */
+/** Databases that a leaving node releases at once, and how long it goes on with that. */
 const handOversAtOnceMax = 32;
 const handOverMs = 8_000;
 
@@ -59,7 +62,7 @@ export class OwnedDatabases {
     return this.#leaseEpochs.get(uuid);
   }
 
-  /** Resolves when the database, if it is just being given up, is given up. */
+  /** Resolves when the database, if it is just being released, is released. */
   async waitUntilReleased(uuid: string): Promise<void> {
     await this.#leaving.get(uuid);
   }
@@ -84,7 +87,7 @@ export class OwnedDatabases {
     });
   }
 
-  /** Gives up everything, also what is being taken now. Ends after `handOverMs` at the latest. */
+  /** Releases everything, also what is being acquired now. Ends after `handOverMs` at the latest. */
   async releaseAll(): Promise<void> {
     const { world } = this.#parts;
     const untilMs = world.monotonicMs() + handOverMs;
@@ -101,7 +104,7 @@ export class OwnedDatabases {
     if (leaseEpoch === undefined || this.#leaseEpochs.peek(uuid) === leaseEpoch) this.#leaseEpochs.delete(uuid);
   }
 
-  /** Another node's claim stands in the database's manifest: the lease must not point here. */
+  /** The database's manifest has another node's claim: the lease must not point here. */
   async fenced(uuid: string, leaseEpoch: number): Promise<void> {
     this.forget(uuid, leaseEpoch);
     await this.#release(uuid, leaseEpoch);
@@ -113,7 +116,7 @@ export class OwnedDatabases {
     this.#leaseEpochs.clear();
   }
 
-  /** Begins the change unless it is under way: then everybody waits for the same. */
+  /** Begins the change unless it is under way: then all callers wait for the same. */
   #begin<Value>(underWay: Map<string, Promise<Value>>, uuid: string, change: () => Promise<Value>): Promise<Value> {
     const begun = underWay.get(uuid);
     if (begun) return begun;
@@ -148,7 +151,7 @@ export class OwnedDatabases {
   }
 
   /**
-   * Has the engine let go of the database, and gives up its lease. Where the engine cannot ship everything in time, the
+   * Has the engine release the database, and releases its lease. Where the engine cannot ship everything in time, the
    * lease stays for as long as this node lives: another node would take the database without those writes.
    */
   async #releaseDatabase(uuid: string, leaseEpoch: number): Promise<void> {

@@ -24,7 +24,7 @@ export interface ForwardedCall {
   readonly traceparent?: string | undefined;
   /**
    * The term under which the receiver is believed to hold the database: it turns the call away under any other.
-   * Undefined when nobody holds it as far as the sender knows: the receiver is to take it, if nobody else has.
+   * Undefined when the sender knows of no holder: the receiver is to take the database, if no other node has.
    */
   readonly term: number | undefined;
 }
@@ -38,14 +38,14 @@ export class Unreachable extends Error {
 export interface Peers {
   /**
    * Has the node at the address answer the call. Throws its refusal (ServiceError), TurnedAway when it would not take
-   * it, Unreachable when it never got it, and `unavailable` when nobody knows whether it did.
+   * it, Unreachable when it never got it, and `unavailable` when it is unknown whether it did.
    */
   forward(address: string, call: ForwardedCall): Promise<Answer>;
   /** Asks the node at the address to say when manifests of the database have moved, for `limits.followMs` from now. */
   follow(address: string, uuid: string): void;
   /** Has the node at the address look for orders now. It may not hear of it, and finds them in its time. */
   nudge(address: string): void;
-  /** Refuses what is under way and lets go of every link. */
+  /** Refuses what is under way and closes every link. */
   close(): Promise<void>;
 }
 

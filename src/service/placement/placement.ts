@@ -1,11 +1,15 @@
 /**
  * Where a call runs: on this node's own engine, or on the node that holds the database.
  *
- * Always true: a database is written only where its lease is held; a call that came from another node is never sent on;
- * a call is tried again only when it has provably had no effect. Plain reads are answered from this node's own copy. A
- * remembered route need not be right: whoever is asked in vain says so. Whatever this node believes, safety is the
- * manifest's compare-and-set (engine/history/manifest-writer). Must not know how a place is found
- * (service/placement/database-location), what carries calls between nodes, nor what coordinates them.
+ * Always true:
+ * - a database is written only where its lease is held
+ * - a call that came from another node is never sent on
+ * - a call is tried again only when it has provably had no effect
+ *
+ * Plain reads are answered from this node's own copy. A remembered route need not be right: a node asked in vain says
+ * so. Whatever this node believes, safety is the manifest's compare-and-set (engine/history/manifest-writer). Must not
+ * know how a place is found (service/placement/database-location), what carries calls between nodes, nor what
+ * coordinates them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -22,7 +26,7 @@ import { ManifestNotifications, type ManifestNotificationsParts } from "./manife
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
 import { DatabaseLocations, unavailable, type Elsewhere, type DatabaseLocationsParts } from "./database-location.ts";
 
-/** How often a call that nobody takes is tried, if its time allows: about a minute with the pauses. */
+/** How often a call that no node takes is tried, if its time allows: about a minute with the pauses. */
 const placementTriesMax = 64;
 const placementPauseMsMin = 50;
 const placementPauseMsMax = 1_000;
@@ -198,7 +202,7 @@ export class Placement extends EnginePort implements PeerHost {
     void this.#held.fenced(message.uuid, message.leaseEpoch);
   }
 
-  /** Runs the call where the database is held, wherever that is; asks again for as long as nobody takes the call. */
+  /** Runs the call where the database is held, wherever that is; asks again for as long as no node takes the call. */
   async #runAtWriter(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     for (let tries = 0; await this.#mayTry(tries, options); tries++) {
       const answer = await this.#tryAtWriter(target, call, options);
@@ -237,12 +241,12 @@ export class Placement extends EnginePort implements PeerHost {
 
   /**
    * A plain read after one that was answered by the writer: from a copy that is as new, or by the writer again.
-   * Undefined when there was none, or when neither can be had: then going back is better than no answer.
+   * Undefined when there was none, or when neither is available: then going back is better than no answer.
    */
   async #runNotBack(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const key = branchKey(target);
     const shownTxid = this.#shown.get(key);
-    // Whoever names a transaction id is told of that very one whether it was lost, which a later one in its place would
+    // A caller that names a transaction id is told whether that very one was lost, which a later one in its place would
     // hide.
     if (shownTxid === undefined || options.minTxid || options.consistency === "cached") return undefined;
     try {
@@ -274,7 +278,7 @@ export class Placement extends EnginePort implements PeerHost {
     return true;
   }
 
-  /** The answer of whoever holds the database; undefined when nobody took the call. */
+  /** The answer of the node that holds the database; undefined when no node took the call. */
   async #tryAtWriter(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const place = this.#places.known(target.uuid) ?? (await this.#places.find(target.uuid, options.deadlineMs));
     if (!place) return undefined;
@@ -320,7 +324,7 @@ export class Placement extends EnginePort implements PeerHost {
     return longest * (0.5 + chance / 512);
   }
 
-  /** Removes the database here, and where it is held. Elsewhere it is noticed by its catalog, in which it stands. */
+  /** Removes the database here, and where it is held. Elsewhere its catalog shows that it was deleted. */
   async #deleteTarget(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { local, leases, nodeId, log } = this.#parts;
     const { uuid } = target;

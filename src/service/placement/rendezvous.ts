@@ -3,8 +3,8 @@
  *
  * Rendezvous hashing: each node has a weight of its own for each database, and the heaviest one is preferred. When a
  * node comes or goes, only its own databases move. Ids are hashed once, and a weight is a few multiplications, as every
- * call for a database that nobody holds looks through all nodes. A node of another build may weigh otherwise: that
- * makes two nodes want one database, and the lease decides. Pure.
+ * call for a database without a holder looks through all nodes. A node of another build may weigh otherwise: that makes
+ * two nodes want one database, and the lease decides. Pure.
  */
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { computeSha256 } from "../../format/core/seal.ts";
@@ -26,8 +26,8 @@ export class Rendezvous {
   }
 
   /**
-   * The node that should take what the key names, among those that may; one that does not reach object storage only
-   * when no other is left: it could not write it.
+   * The node that should take what the key names, among those that may. One that does not reach object storage is named
+   * only when no other is left: it could not write it.
    */
   first(key: string, mayTake: (node: LiveNode) => boolean = () => true): LiveNode | undefined {
     const seed = computeSeed(key);

@@ -12,10 +12,7 @@ import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { Holder, Leases } from "../../store/port/leases.ts";
 
-/**
- * A holder that was looked up so long ago is looked up again, beside the call: one that hangs does not say that it
- * lost the database.
- */
+/** A route this old is looked up again, beside the call: a holder that hangs does not say that it lost the database. */
 export const routeFreshMs = 5_000;
 
 export interface RouteCacheParts {

@@ -2,7 +2,7 @@
  * Which shards are this node's to look after: of all nodes that take their share, the one that is first in rendezvous
  * order of a shard owns it.
  *
- * Always true: nodes that see the same nodes agree on every owner, so that each job has one; whoever's view is older
+ * Always true: nodes that see the same nodes agree on every owner, so that each job has one; a node with an older view
  * does a job twice or a little later, which jobs must bear. Nodes of builds before take no share: they do jobs by an
  * order of their own, which covers what it covers, and the others own every shard among themselves, so that nothing is
  * left to a node that does not know of it. While it cannot be learnt which nodes live, what was owned is owned. Must
@@ -90,8 +90,8 @@ export class Shards implements OwnedShards {
 }
 
 /**
- * Who owns each shard. What changes with the nodes is worked out anew, and nothing else: four million weights take a
- * tenth of a second.
+ * Who owns each shard. Only what changes with the nodes is computed anew: four million weights take a tenth of a
+ * second.
  */
 export class ShardOwners {
   readonly #seeds: readonly Seed[] = Array.from({ length: shardsCount }, (_, shard) =>

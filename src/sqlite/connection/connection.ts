@@ -1,8 +1,8 @@
 /**
  * One open SQLite connection with its bounded cache of prepared statements.
  *
- * Owns: the handle and its settings. Always true: every setting that durability, erasure or safety rests on was
- * read back after it was set. Must not know: what the tables mean.
+ * Owns: the handle and its settings. Always true: every setting that durability, erasure or safety needs was read back
+ * after it was set. Must not know: what the tables mean.
  */
 import Database from "better-sqlite3";
 import { assert } from "../../base/faults/assert.ts";
@@ -16,7 +16,7 @@ const cachedStatementCharsMax = 16 * 1024;
  */
 const logLookStatements = 16;
 /**
- * A transaction that finds no room is told that the database is full, and not the disk, when so many pages or fewer
+ * A transaction that finds no room is told that the database is full, and not the disk, when this many pages or fewer
  * are left.
  */
 const databasePagesSpare = 2 ** 16;
@@ -124,7 +124,7 @@ export class Connection {
     const found = this.#statements.get(sql);
     if (found) return found;
     const statement = this.raw.prepare(sql);
-    // A longer one is one client's long list of conditions, and would take the place of what everybody uses.
+    // A longer one is one client's long list of conditions, and would take the place of what all use.
     if (sql.length <= cachedStatementCharsMax) this.#statements.set(sql, statement);
     return statement;
   }

@@ -2,8 +2,7 @@
  * One process per data directory: an exclusive SQLite transaction held open on a small file.
  *
  * Node has no flock; SQLite's lock is an OS lock and dies with the process, so a crash leaves nothing to clean up. A
- * node's own processes are not the node: each holds a second file's lock together with the others, and the next node
- * begins when the last of them is gone.
+ * node's own processes share the lock of a second file, and the next node begins when the last of them is gone.
  */
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -2,9 +2,9 @@
  * One b-tree page as SQLite lays it out (sqlite.org/fileformat2.html, 1.6), judged without anything else: its header,
  * its freeblocks, its cells and the headers of the records within.
  *
- * Always true: nothing is read outside the page, and every loop ends with it; whatever SQLite itself would not have
- * written so is StoreError("corrupt"). It never looks at a value, so that it costs the same whatever a row holds. Must
- * not know: files, which trees there are, what a table is for.
+ * Always true: nothing is read outside the page, and every loop ends with it; what SQLite itself would not have written
+ * is StoreError("corrupt"). It never looks at a value, so that it costs the same whatever a row holds. Must not know:
+ * files, which trees there are, what a table is for.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { pageBytes } from "../../format/history/pages.ts";
@@ -17,7 +17,7 @@ const databaseHeaderBytes = 100;
 const cellBytesMin = 4;
 /** The shortest cell and its pointer take six bytes. */
 const cellsMax = Math.floor((pageBytes - 8) / 6);
-/** How much of a payload may stand on the page itself, by kind of page, and how much of a longer one at least. */
+/** How much of a payload may be on the page itself, by kind of page, and how much of a longer one at least. */
 const leafLocalMax = pageBytes - 35;
 const indexLocalMax = Math.floor(((pageBytes - 12) * 64) / 255) - 23;
 const localMin = Math.floor(((pageBytes - 12) * 32) / 255) - 23;
@@ -190,7 +190,7 @@ export class TreePage {
     return from + local + 4 - at;
   }
 
-  /** How much of a payload stands on the page. */
+  /** How much of a payload is on the page. */
   #computeLocal(payload: number): number {
     const most = this.isTable ? leafLocalMax : indexLocalMax;
     if (payload <= most) return payload;
@@ -224,7 +224,7 @@ export class TreePage {
       throw unsound(this.number, "has a record of another length than its header says");
   }
 
-  /** SQLite's variable-length integer: up to nine bytes, of which the last has eight bits. */
+  /** SQLite's variable-length integer: up to nine bytes; the last has eight bits. */
   #readInteger(from: number): void {
     const { bytes } = this;
     let [high, low] = [0, 0];

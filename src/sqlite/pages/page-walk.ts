@@ -2,8 +2,8 @@
  * Whether the pages of a database file fit together, told from the pages alone.
  *
  * What SQLite's own check does for this, it does by running the schema: generated columns, CHECK constraints,
- * expressions of indexes and the contents of virtual tables are somebody else's programs, which may take hours and
- * decide what is called sound. Nothing of that kind runs here. What is found of damage:
+ * expressions of indexes and the contents of virtual tables are foreign programs, which may take hours and decide what
+ * is called sound. Nothing of that kind runs here. What is found of damage:
  *
  * - a header that says another page size, more pages than there are, or a vacuum mode;
  * - a page of a tree whose kind, cells, freeblocks or unused bytes do not fit, or whose records are not of their
@@ -14,7 +14,7 @@
  *
  * Not found, as it takes the schema or the values: the order of an index, rows without their index entries, values that
  * break a constraint. Always true: each page is read at most once, and what is held is a bit for each page and one page
- * for each level of a tree. The file is at rest: it has no log, and nobody writes it meanwhile.
+ * for each level of a tree. The file is at rest: it has no log, and is not written meanwhile.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -191,7 +191,7 @@ class PageWalk {
     return page;
   }
 
-  /** The inner page's cell stands between two children: its rowid is the last one that the child before it may have. */
+  /** The inner page's cell lies between two children: its rowid is the last one that the child before it may have. */
   #follow(page: TreePage, cell: number): void {
     const key = page.readRowid(cell);
     this.#requireAfter(page, key);

@@ -1,5 +1,5 @@
 /**
- * One row read straight from the image of a b-tree page, for whoever has a page and no database.
+ * One row read straight from the image of a b-tree page, for a caller that has a page and no database.
  *
  * Always true: what is handed out was wholly inside the page and used up its cell; anything else is
  * StoreError("corrupt"). Must not know: what the columns mean. Only what a one-row table of numbers and short bytes

@@ -2,19 +2,20 @@
  * Slack of a database file: bytes of its pages that no live cell owns, where deleted rows stay readable.
  *
  * SQLite leaves copies there when it moves cells, secure_delete or not, and a checkpoint carries them into the file.
- * Here they are zeroed in the file itself, after each fold of the log.
+ * Here they are zeroed in the file itself, after each WAL checkpoint.
  *
  * Always true, unless the file came with slack of unknown pages: every page of the file without slack, but for those
- * that are noted here. A page is noted before the log that wrote it can be cut or written over. A log that was folded
- * in and not cut puts slack back when it is read again after a crash; its file is there then, and all slack counts as
- * unknown.
+ * that are noted here. A page is noted before the log that wrote it can be cut or written over. A log that was
+ * checkpointed and not cut puts slack back when it is read again after a crash; its file is there then, and all slack
+ * counts as unknown.
  *
  * Why it is safe while connections are open: only bytes that SQLite never reads change, whichever state a reader looks
  * at; only the file's owning thread writes it, between transactions, and no checkpoint runs meanwhile. Closing a
  * descriptor of the file drops this process's locks on it, which guard only against other processes; the lock of the
  * data directory keeps those away. A page that is torn by a loss of power differs from itself in slack only.
  *
- * Must not know: what the pages hold, when the log is folded in, page caches (a cached page still has its old slack).
+ * Must not know: what the pages hold, when the WAL is checkpointed, page caches (a cached page still has its old
+ * slack).
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, readSync } from "node:fs";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
@@ -33,7 +34,7 @@ const before = Buffer.alloc(pageBytes);
 export class Slack {
   readonly #path: string;
   readonly #disk: Disk;
-  /** Pages that may have slack in the file, now or once the log is folded in. */
+  /** Pages that may have slack in the file, now or after the next WAL checkpoint. */
   readonly #noted = new Set<number>();
   #unsynced = false;
 
@@ -48,7 +49,7 @@ export class Slack {
   }
 
   /**
-   * Zeroes the slack of every page that was noted. Call when the log has been folded in to its end. Gives how many
+   * Zeroes the slack of every page that was noted. Call when the WAL has been checkpointed completely. Gives how many
    * pages had some.
    */
   zeroNoted(): number {

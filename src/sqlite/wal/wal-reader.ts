@@ -7,16 +7,16 @@
  * Always true: what is handed out is what SQLite itself would recover. The log ends at the first frame whose salts or
  * running checksum are wrong, and a frame counts only when a commit frame follows: until then SQLite may write it again
  * in place. The length of the file says nothing, as frames of an older log or of a transaction that was rolled back may
- * stand behind the end (sqlite/wal/wal-frames). The place moves only when a call succeeds, and only to the end of a
+ * lie behind the end (sqlite/wal/wal-frames). The place moves only when a call succeeds, and only to the end of a
  * commit. A header is held to only once a commit was read behind it: before that SQLite may write another one. SQLite
  * pads no commit here, because the fsync of commits is ours (sqlite/wal/wal).
  *
- * Any thread may read: committed frames never change until the log is folded in and written over, which only its owner
- * does, and only when nobody needs it any more (engine/shipping/shipper). What the owner appends meanwhile lies behind
- * the commits that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a descriptor more
- * or less is free.
+ * Any thread may read: committed frames never change until the WAL is checkpointed and written over, which only its
+ * owner does, and only when it is not needed any more (engine/shipping/shipper). What the owner appends meanwhile lies
+ * behind the commits that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a
+ * descriptor more or less is free.
  *
- * Must not know: what the pages hold, who ships them, when a checkpoint is due.
+ * Must not know: what the pages hold, who ships them, when a WAL checkpoint is due.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -51,7 +51,7 @@ export interface WalCommit {
   readonly logBytes: number;
 }
 
-/** The log is not the one that was read so far: somebody else wrote, cut or restarted it. */
+/** The log is not the one that was read so far: another writer wrote, cut or restarted it. */
 export class WalChanged extends Error {
   override readonly name = "WalChanged";
 }
@@ -59,7 +59,7 @@ export class WalChanged extends Error {
 /** What the log may be at the next read: the one of the last read, one begun anew, or either. */
 type Expected = "same" | "fresh" | "either";
 
-/** Where a reader stands, as plain data: another one, in whatever thread, can go on from there. */
+/** A reader's place, as plain data: another one, in whatever thread, can go on from there. */
 export interface LogPosition {
   /** The end of the last commit that was read; undefined before the first one. */
   readonly place: LogPlace | undefined;
@@ -72,7 +72,7 @@ interface Step {
   readonly end: LogPlace;
 }
 
-/** Reads the log of one database from where it stands on. */
+/** Reads the log of one database from its place on. */
 export class WalReader {
   readonly #path: string;
   #closed = false;
@@ -85,12 +85,12 @@ export class WalReader {
     if (from) this.moveTo(from);
   }
 
-  /** Where this one stands. */
+  /** The place of this one. */
   get position(): LogPosition {
     return { place: this.#place, expected: this.#expected };
   }
 
-  /** Goes to where another reader of the same log stands, or this one stood. */
+  /** Goes to the place of another reader of the same log, or to an earlier one of its own. */
   moveTo({ place, expected }: LogPosition): void {
     this.#place = place;
     this.#expected = expected;
@@ -176,15 +176,15 @@ export class WalReader {
   }
 
   /**
-   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader
-   * stands in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them.
-   * Either is right until the next commit was read. Call only with everything in the log read.
+   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader is
+   * in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them. Either is
+   * right until the next commit was read. Call only with everything in the log read.
    */
   mayRestart(): void {
     if (this.#place !== undefined && this.#expected === "same") this.#expected = "either";
   }
 
-  /** Lets go of the file, for good. */
+  /** Releases the file, for good. */
   close(): void {
     this.#closed = true;
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
@@ -199,8 +199,8 @@ export class WalReader {
 
   /**
    * Every whole commit from the place on, each with the place behind it; its pages only when they are wanted. An open
-   * or rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer` and then nothing
-   * more when the walk goes over more than `walkMax` bytes.
+   * or rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer`, and nothing after
+   * it, when the walk goes over more than `walkMax` bytes.
    */
   *#steps(withPages: boolean, walkMax = Infinity): Generator<Step | "longer"> {
     const start = this.#start();

@@ -13,7 +13,7 @@
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
  * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close
- * (sqlite/pages/slack says why it may all the same).
+ * (sqlite/pages/slack says why it still may).
  */
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, truncateSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
@@ -28,7 +28,7 @@ const pageNumberBytes = 4;
 export interface LogExtent {
   readonly frames: number;
   /**
-   * Of these, from the first on, so many are in the database file already; back at nothing when the log is restarted.
+   * Of these, from the first on, this many are in the database file already; back at nothing when the log is restarted.
    */
   readonly moved: number;
 }
@@ -61,16 +61,16 @@ export class WalFile {
   }
 
   /**
-   * Cuts off what stands behind the log's first `frames` frames, which are all it holds: nobody reads that, whatever
-   * state they look at. Call between transactions.
+   * Cuts off what is behind the log's first `frames` frames, which are all it holds: no reader needs that, whatever
+   * state it looks at. Call between transactions.
    */
   cutBehind(frames: number): void {
     truncateSync(this.#path, frames === 0 ? 0 : headerBytes + frames * frameBytes);
   }
 
   /**
-   * The page of each of the log's frames from the one of that index to the one before `to`: what a checkpoint of them
-   * can write into the database file.
+   * The page of each of the log's frames from the one of that index to the one before `to`: what a WAL checkpoint of
+   * them can write into the database file.
    */
   *pageNumbers(from: number, to: number): Generator<number> {
     const descriptor = this.#open();
@@ -98,7 +98,7 @@ export class WalFile {
   }
 
   /**
-   * Moves every frame into the database file, so that the next commit begins the log anew. False when a reader stood in
+   * Moves every frame into the database file, so that the next commit begins the log anew. False when a reader was in
    * the way: try again later, nothing is lost. Never waits.
    */
   checkpoint(connection: Connection, mode: CheckpointMode): boolean {
@@ -115,8 +115,9 @@ export class WalFile {
   }
 
   /**
-   * Closes the connection and leaves the log where it is: neither folded into the database file nor deleted. A log that
-   * is found beside a file says that it was not closed in order, so that pages may have slack that nobody has noted.
+   * Closes the connection and leaves the log where it is: neither checkpointed into the database file nor deleted. A
+   * log that is found beside a file says that it was not closed in order, so that pages may have slack that is not
+   * noted.
    */
   closeKeeping(connection: Connection): void {
     this.close();
@@ -131,7 +132,7 @@ export class WalFile {
     }
   }
 
-  /** Lets go of the file; call before the connection is closed. */
+  /** Releases the file; call before the connection is closed. */
   close(): void {
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
     this.#descriptor = undefined;
@@ -151,7 +152,7 @@ export class WalFile {
 /**
  * Proves the log of a closed database again, after an fsync of it failed. The kernel then counts its pages as clean, so
  * another fsync would succeed without them; written into a new file they are dirty once more, and its fsync says the
- * truth. Nothing is cut: a checkpoint may have folded in any frame, and the log may hold what an earlier process
+ * truth. Nothing is cut: a WAL checkpoint may have moved any frame, and the log may hold what an earlier process
  * acknowledged. Frames that the disk has really lost fail their checksums, and the log ends there. May be tried again.
  */
 export async function proveLog(databasePath: string, disk: Disk): Promise<void> {

@@ -6,8 +6,8 @@
  * outcome unknown. Must not know: what the keys mean, and when a lease is to be renewed.
  *
  * Why not a client library such as etcd3: it repeats calls out of sight and keeps leases alive by timers of its own.
- * Here a lease may only be renewed by whoever has just proven progress, on the clock of the World, and must lapse when
- * he cannot.
+ * Here a lease may only be renewed by a node that has just proven progress, on the clock of the World, and must lapse
+ * when it cannot.
  */
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { MessageInitShape } from "@bufbuild/protobuf";
@@ -67,8 +67,8 @@ export function get(key: string): EtcdStep {
 }
 
 /**
- * Reads the keys that begin so, up to so many, in their order; only those behind `after`, if it is given. The last
- * character must not be the last of its kind.
+ * Reads the keys with that prefix, up to the given number, in their order; only those behind `after`, if it is given.
+ * The last character must not be the last of its kind.
  */
 export function list(prefix: string, countMax: number, after?: string): EtcdStep {
   const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);

@@ -2,8 +2,8 @@
  * One endpoint of etcd: its address, the credentials that belong to it, and a connection that is made when it is
  * needed.
  *
- * Always true: no text that this file makes holds a credential. A connection that left somebody without an answer is
- * cut and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
+ * Always true: no text that this file makes holds a credential. A connection that left a call without an answer is cut
+ * and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
  * connection.
  */
 import { Code, ConnectError, createClient, type CallOptions, type Client } from "@connectrpc/connect";
@@ -36,7 +36,7 @@ export function parseEtcdAddress(text: string): EtcdAddress {
     address.search !== "" ||
     address.hash !== ""
   ) {
-    // A password may stand anywhere in what is not an address.
+    // A password may be anywhere in what is not an address.
     throw new StoreError(
       "misconfigured",
       "etcd: an endpoint must be host:port, http://host:port or https://host:port, with user:password@ before " +
@@ -113,7 +113,7 @@ class Session {
     const asked = this.#authenticate(signal);
     this.#token = asked;
     asked.catch(() => {
-      // Whoever waits for it hears why; the next call asks again.
+      // All waiters hear why; the next call asks again.
       if (this.#token === asked) this.#token = undefined;
     });
     return asked;
@@ -123,7 +123,7 @@ class Session {
     try {
       return (await this.#auth.authenticate(this.#login!, buildOptions(signal, undefined))).token;
     } catch (error) {
-      // Authentication is not enabled (yet): then nobody needs a token.
+      // Authentication is not enabled (yet): then no call needs a token.
       if (error instanceof ConnectError && error.code === Code.FailedPrecondition) return undefined;
       throw error;
     }
@@ -139,14 +139,14 @@ function isOfToken(error: unknown): boolean {
 }
 
 function buildOptions(signal: AbortSignal, token: string | undefined): CallOptions {
-  // Without a leader etcd says so at once, instead of making everybody wait.
+  // Without a leader etcd says so at once, instead of making every call wait.
   return { signal, headers: { hasleader: "true", ...(token !== undefined && { token }) } };
 }
 
 /** There was no answer. */
 export class Unanswered extends Error {
   override readonly name = "Unanswered";
-  /** Whether etcd may have carried the call out all the same. */
+  /** Whether etcd may still have carried the call out. */
   readonly wasSent: boolean;
 
   constructor(wasSent: boolean, message: string) {

@@ -2,12 +2,12 @@
  * Leases in etcd: one lease of etcd per node, renewed again and again, with which the node's own key and those of all
  * databases it holds end together.
  *
- * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less
- * a margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs
- * must lose its databases to one that can serve them. A database changes hands in one transaction that raises the count
- * from which its lease epoch is, so no lease epoch is given twice; that count is one for many databases, as etcd has no
- * room for a key of each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the
- * span that was told runs out by itself. Must not know: what holding a database means.
+ * Always true: nothing counts as certain for longer than from before a renewal was sent until its lease ends, less a
+ * margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs must
+ * lose its databases to one that can serve them. A database changes hands in one transaction that raises the count from
+ * which its lease epoch is, so no lease epoch is given twice; that count is one for many databases, as etcd has no room
+ * for a key of each that stays. A lease is reported gone only when etcd says so; while etcd says nothing, the reported
+ * span runs out by itself. Must not know: what holding a database means.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -48,7 +48,7 @@ const coordTriesMax = 16;
 /** Counts of lease epochs that a node remembers: as many as there are (store/etcd/lease-records). */
 const coordLeaseEpochsMax = 4_096;
 
-/** What the keys of a cluster begin with, unless somebody shares an etcd between several. */
+/** What the keys of a cluster begin with, unless several share an etcd. */
 const defaultPrefix = "palimpsest/";
 
 /** How leases are kept; what is left out is as `limits` has it. */
@@ -139,7 +139,7 @@ export class EtcdLeases implements Leases {
       this.#keys.leaseEpochs(uuid),
       this.#keys.oldLeaseEpoch(uuid),
     ];
-    // Most databases are held by nobody, and were just looked up: the first try finds out what stands, or takes it.
+    // Most databases have no holder, and were just looked up: the first try finds out what is there, or takes it.
     let [writer, lastLeaseEpoch, oldLeaseEpoch]: readonly (EtcdEntry | undefined)[] = [
       undefined,
       this.#lastLeaseEpochs.get(leaseEpochsKey),
@@ -181,7 +181,7 @@ export class EtcdLeases implements Leases {
     const [writer, lastLeaseEpoch] = pickFirsts(
       await this.#client.transact([], [get(this.#keys.writer(uuid)), get(leaseEpochsKey)]),
     );
-    // Whoever asks may take the database next.
+    // The caller may take the database next.
     if (lastLeaseEpoch) this.#lastLeaseEpochs.set(leaseEpochsKey, lastLeaseEpoch);
     return { holder: writer && decodeHolder(writer) };
   }

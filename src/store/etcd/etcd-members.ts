@@ -1,12 +1,11 @@
 /**
  * The live nodes as etcd has them, listed only when they have changed.
  *
- * Always true: whoever asks gets what was true within the last second, or the failure to learn it; the same array is
- * given for as long as nothing has changed. Whether something has is told by one small request: every announcement
- * changes one key that all nodes share, and a node that goes makes the keys fewer. Between two looks that both find the
- * same, nothing was announced, so what there is now is a part of what there was; and as it is as many, it is the same.
- * Nodes of older builds do not change that key, so the list is read anew now and then. Must not know: what nodes are
- * for.
+ * Always true: a caller gets what was true within the last second, or the failure to learn it; the same array is given
+ * for as long as nothing has changed. One small request tells whether something has: every announcement changes one key
+ * that all nodes share, and a node that goes makes the keys fewer. Between two looks that both find the same, nothing
+ * was announced, so what there is now is a part of what there was; and as it is as many, it is the same. Nodes of older
+ * builds do not change that key, so the list is read anew now and then. Must not know: what nodes are for.
  */
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
@@ -15,8 +14,8 @@ import type { LeaseKeys } from "./lease-records.ts";
 import type { LiveNode } from "../port/leases.ts";
 
 /**
- * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred
- * for nothing.
+ * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold, and none is
+ * preferred.
  */
 const coordNodesPageMax = 1_000;
 const coordNodesMax = 100_000;
@@ -60,13 +59,13 @@ export class EtcdMembers {
     const look = { atMs: nowMs, nodes: this.#find(nowMs) };
     this.#look = look;
     look.nodes.catch(() => {
-      // Whoever waits for it hears why; the next one asks again.
+      // All waiters hear why; the next caller asks again.
       if (this.#look === look) this.#look = undefined;
     });
     return look.nodes;
   }
 
-  /** This node is announced in another way, or not any more: whoever asks next is not told what was. */
+  /** This node is announced in another way, or not any more: the next caller is not given the old list. */
   changed(): void {
     this.#look = undefined;
   }

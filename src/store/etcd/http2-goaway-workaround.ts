@@ -1,10 +1,9 @@
 /**
  * A client's HTTP/2 connection whose end never ends the process.
  *
- * Why: when the other side says farewell (GOAWAY) to an idle connection, connect-node cuts it with an error that comes
- * only once the socket has closed; by then the next call may have made it stop listening, and an error that nobody
- * listens for ends the process (connect-es 1768). Always true: whoever waits for an answer still hears that there is
- * none.
+ * Why: when the other side ends an idle connection (GOAWAY), connect-node cuts it with an error that comes only once
+ * the socket has closed; by then the next call may have made it stop listening, and an error without a listener ends
+ * the process (connect-es 1768). Always true: a call that waits for an answer still hears that there is none.
  */
 import { Http2SessionManager } from "@connectrpc/connect-node";
 

@@ -1,8 +1,8 @@
 /**
- * What leases are in the coordination store: the names of the keys, and what stands under them.
+ * What leases are in the coordination store: the names of the keys, and their values.
  *
- * Always true: what is read back here is well-formed and within its bounds, or `corrupt`: others write there too. A
- * member that nobody here knows is passed over, so that nodes of two versions can live side by side.
+ * Always true: what is read back here is well-formed and within its bounds, or `corrupt`: others write there too. An
+ * unknown member is passed over, so that nodes of two versions can live side by side.
  *
  *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; older builds: no third
  *   announced       one for all, stays             the node that announced itself last

@@ -1,10 +1,10 @@
 /**
- * What a file store has begun and not named yet: temporaries under `.tmp`, directories in the making under `.new`.
+ * What a file store has begun and not named yet: temporaries under `.tmp`, unfinished directories under `.new`.
  *
  * Always true: a temporary's name begins with what tells its key, so that those of one key can be taken away from their
  * writers (`revoke`). One that has two names has its link behind it and is not linked again: it stays as the mark of a
- * version that is not known to be durable, until whoever knows better takes it. Must not know: versions, what is in
- * them.
+ * version that is not known to be durable, until a writer that knows better takes it. Must not know: versions, what is
+ * in them.
  */
 import { hash } from "node:crypto";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const newDirectory = ".new";
 export interface Temporary {
   readonly path: string;
   readonly draft: Draft;
-  /** Lets go of it once, however often it is asked; the first one decides whether its file stays. Never rejects. */
+  /** Releases it once, however often it is called; the first call decides whether its file stays. Never rejects. */
   end(keepsFile: boolean): Promise<unknown>;
 }
 
@@ -79,7 +79,7 @@ export class Drafts {
     }
   }
 
-  /** A path for a directory in the making. */
+  /** A path for an unfinished directory. */
   newDirectory(): string {
     return join(this.#made, this.#world.ulid());
   }
@@ -110,8 +110,8 @@ export class Drafts {
   }
 
   /**
-   * Removes what was begun before the time, whatever key it is of, and gives how many files there were; who is at it
-   * begins anew.
+   * Removes what was begun before the time, for whatever key, and gives how many files there were; a writer that is at
+   * work begins anew.
    */
   async removeBefore(beforeMs: number): Promise<number> {
     let removed = 0;

@@ -2,8 +2,8 @@
  * Which folders of a file store are known to survive a power loss.
  *
  * A new folder's name is an entry of the folder above it, and so on up to the root: what is in it is safe only when all
- * of them were synced. Who makes a folder may die before it syncs, and others find it there; so nobody relies on
- * anybody, but everyone syncs once what it has not synced itself. A folder may be removed when it is empty and be made
+ * of them were synced. The maker of a folder may die before it syncs it, and others find it there; so no process relies
+ * on another, but each syncs once what it has not synced itself. A folder may be removed when it is empty and be made
  * anew by another process: its identity tells. Must not know: keys, versions.
  */
 import { dirname } from "node:path";

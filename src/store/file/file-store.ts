@@ -2,9 +2,8 @@
  * Object storage in a local directory, with the same compare-and-set across processes as S3 gives.
  *
  * Owns what the port promises: conditions, deletes, listings, purges. How a version gets its name and loses it, so that
- * neither a race nor a full disk nor a power loss breaks a promise, is `version-files`, which says how the files lie.
- * A key that is deleted leaves nothing, nor does a folder that is empty; what a crash or an earlier build has left goes
- * with the listings that come across it.
+ * neither a race nor a full disk nor a power loss breaks a promise, is `version-files`, which says how the files lie. A
+ * deleted key leaves nothing, nor does an empty folder; listings remove what a crash or an earlier build has left.
  */
 import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -27,8 +26,7 @@ import { VersionFiles, type Place } from "./version-files.ts";
 /** How often a put begins anew because others remove what it has begun: each time they have got on. */
 const triesMax = 32;
 /**
- * Keys of deleted objects that one listing removes: an earlier build leaves thousands, and whoever lists waits for
- * this.
+ * Keys of deleted objects that one listing removes: an earlier build leaves thousands, and the listing waits for this.
  */
 const buriedPerListMax = 32;
 export const objectSuffix = "~";
@@ -84,7 +82,7 @@ export class FileStore implements KeepingStore {
     return new FileStore(root, files, versions, home);
   }
 
-  /** The directory as it is, for whoever only reads: nothing is made in it, and nothing removed. */
+  /** The directory as it is, for readers only: nothing is made in it, and nothing removed. */
   static at(root: string, world: World): FileStore {
     const files = readingOnly(realFileSystem);
     return new FileStore(root, files, new VersionFiles(root, world, files), new StoreRoot(root, files));
@@ -99,7 +97,7 @@ export class FileStore implements KeepingStore {
       for (;;) {
         const newest = (await this.#versions.list(place)).at(-1);
         if (newest === undefined) return void (await this.#home.require());
-        // The version of a tombstone is nobody's.
+        // The version of a tombstone is no object's.
         if (String(newest) === heldVersion) return "same";
         const content = await this.#versions.read(place, newest);
         if (content === "tombstone") return undefined;
@@ -114,7 +112,7 @@ export class FileStore implements KeepingStore {
       if (condition.kind === "version") return versions.length > 0 && condition.version === String(versions.at(-1));
       const isDead = await this.#versions.isDead(place, versions);
       if (isDead !== true || versions.length === 0) return isDead;
-      // Nobody links behind a tombstone: what it ended goes first.
+      // No link is made behind a tombstone: what it ended goes first.
       await this.#versions.bury(place, versions);
       return "again";
     };
@@ -135,9 +133,9 @@ export class FileStore implements KeepingStore {
     return told("deleting", async () => {
       for (let isDone = false; ;) {
         const { versions, isDead } = await this.#versions.survey(place);
-        // Also where there was no object: whoever was here before may not have come to the end.
+        // Also where there was no object: an earlier delete may not have come to the end.
         if (isDead) return this.#versions.bury(place, versions);
-        // What stands there was put after it was deleted.
+        // What is there was put after the key was deleted.
         if (isDone) return;
         isDone = await this.#versions.entomb(place);
       }

@@ -2,8 +2,8 @@
  * The file system as the file store sees it: single steps, each of which may fail, be carried out in part, or be lost
  * when the power goes before it is synced.
  *
- * Why a port: what the file store promises rests on the order of these steps. Tests stand behind it and let every one
- * of them fail, or cut the power there (test/support/faulty-files). Must not know: objects, keys, versions.
+ * Why a port: what the file store promises rests on the order of these steps. Tests replace it and let every one of
+ * them fail, or cut the power there (test/support/faulty-files). Must not know: objects, keys, versions.
  */
 import { constants, fstatSync, type Stats } from "node:fs";
 import { link, mkdir, open, readdir, rename, rmdir, stat, unlink, type FileHandle } from "node:fs/promises";
@@ -59,8 +59,7 @@ export interface FileSystem {
 }
 
 /**
- * Writes all the bytes and makes them durable, or throws; whoever puts the file in its place then knows that it is
- * whole.
+ * Writes all the bytes and makes them durable, or throws; so the file is known to be whole when it is put in its place.
  */
 export async function writeDraft(draft: Draft, parts: readonly Uint8Array[]): Promise<void> {
   const total = parts.reduce((sum, part) => sum + part.length, 0);
@@ -89,7 +88,7 @@ function after(parts: readonly Uint8Array[], count: number): readonly Uint8Array
 }
 
 function toFacts({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFacts {
-  // A number is given again when what had it is gone; the time of birth then differs.
+  // A number is given again when its former file is gone; the time of birth then differs.
   return {
     bytes: size,
     links: nlink,
@@ -152,7 +151,7 @@ export const realFileSystem: FileSystem = {
   },
 };
 
-/** The same for whoever only reads: whatever would change something fails, as on a disk that is mounted read-only. */
+/** The same for readers only: whatever would change something fails, as on a disk that is mounted read-only. */
 export function readingOnly(files: FileSystem): FileSystem {
   const refused = (): Promise<never> => Promise.reject(Object.assign(new Error("only read here"), { code: "EROFS" }));
   return { ...files, create: refused, link: refused, rename: refused, unlink: refused, mkdir: refused, rmdir: refused };

@@ -2,8 +2,8 @@
  * Whether a file store's own directory is still the one that was opened.
  *
  * Why: of a directory that is gone, or of the bare mount point that is left when a file system is unmounted, every look
- * says that there is no such object. That would be taken for the truth: databases would not exist, and new ones would
- * be made in their place. So what says "nothing is there" is believed only while the directory is.
+ * says that there is no such object. If that were believed, databases would not exist, and new ones would be made in
+ * their place. So "nothing is there" is believed only while the directory is.
  *
  * Always true: a directory that is the same place, or that holds a store's own mark, is a store; anything else is an
  * outage, which ends when the directory is back. Must not know: keys, versions.
@@ -11,7 +11,7 @@
 import { StoreError } from "../../base/faults/errors.ts";
 import type { FileSystem } from "./file-system.ts";
 
-/** What stands in every store that a node has opened once: its format's object (store/store-format). */
+/** What is in every store that a node has opened once: its format's object (store/store-format). */
 const mark = "format.json~";
 
 export class StoreRoot {

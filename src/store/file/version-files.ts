@@ -7,27 +7,28 @@
  * - A replacement link(2)s its file onto the next number. Link fails when the name exists: one of the racing writers
  *   wins.
  * - The first version comes as a directory that holds it: rename(2) fails when the key has a directory that is not
- *   empty. Its number is one that no earlier life of the key had, so that nobody takes a new object for an older one.
- * - A delete links a tombstone and then removes the directory, and the folders above it that are empty. Nobody links
- *   behind a tombstone: whoever comes across one removes what it ended, and begins with a first version.
+ *   empty. Its number is one that no earlier life of the key had, so that a new object is never taken for an older one.
+ * - A delete links a tombstone and then removes the directory, and the folders above it that are empty. No link is made
+ *   behind a tombstone: a writer that finds one removes what it ended, and begins with a first version.
  *
  * The sleeping writer has looked, and links when the world has moved on: its number may be free again. Two rules keep
  * it from believing that it has won, and from bringing back what was deleted:
- * - Replacements remove only versions that are `versionsKept` numbers below their own. Who finds after its link that
- *   others are as far ahead, or its own name gone, reports the outcome as unknown. It is never read: the highest wins.
- * - Whoever removes any other name first links or finds what supersedes it, and then takes away the temporaries of that
- *   key. A writer makes its temporary before it looks. If it looked before the superseding version was linked, its
- *   temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that version,
- *   and links behind it, or not at all when it is a tombstone. So no link is left to come when a name is free again,
- *   nor when the directory is empty and another one may take its place. This needs no clock, and holds across
+ * - Replacements remove only versions that are `versionsKept` numbers below their own. A writer that finds after its
+ *   link that others are as far ahead, or its own name gone, reports the outcome as unknown. It is never read: the
+ *   highest wins.
+ * - A process that removes any other name first links or finds what supersedes it, and then takes away the temporaries
+ *   of that key. A writer makes its temporary before it looks. If it looked before the superseding version was linked,
+ *   its temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that
+ *   version, and links behind it, or not at all when it is a tombstone. So no link is left to come when a name is free
+ *   again, nor when the directory is empty and another one may take its place. This needs no clock, and holds across
  *   processes.
  *
  * Power: a version's temporary is unlinked only after the entries above the version were synced. A version that has two
- * names is therefore not known to be durable, whoever wrote it and however that ended; who reads it syncs the entries
+ * names is therefore not known to be durable, whatever wrote it and however that ended; a reader syncs the entries
  * first. So nothing that was answered, to a put or to a get, is lost. What supersedes is on disk before what it
  * supersedes goes.
  *
- * All of this takes a file system that shows everybody the same at once: a local one, or one whose clients cache no
+ * All of this takes a file system that shows all processes the same at once: a local one, or one whose clients cache no
  * names.
  */
 import { dirname, join } from "node:path";
@@ -62,7 +63,7 @@ type Try = PutOutcome | { readonly kind: "again" };
 /** Whether a version may be added behind those that are there; `again` when that cannot be told any more. */
 type Decision = (versions: readonly number[]) => Promise<boolean | "again">;
 
-/** What there is of a key: its versions in ascending order, and whether they are those of an object. */
+/** What there is of a key: its versions in ascending order, and whether they belong to an object. */
 interface Survey {
   readonly versions: readonly number[];
   readonly isDead: boolean;
@@ -84,8 +85,7 @@ export function contentOfVersion(file: Buffer): "tombstone" | "purged" | Buffer 
 
 /**
  * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins,
- * so that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until
- * 2109.
+ * so that later lives have higher numbers; chance makes up for a clock that was put back. Exact in a number until 2109.
  */
 function firstVersion(world: World): number {
   const [a, b] = world.randomBytes(2);
@@ -163,7 +163,7 @@ export class VersionFiles {
   }
 
   async survey(place: Place): Promise<Survey> {
-    // Whoever removes the newest version has superseded it, or removes the whole key: they have got on.
+    // A process that removes the newest version has superseded it, or removes the whole key: it has made progress.
     for (;;) {
       const versions = await this.list(place);
       const isDead = await this.isDead(place, versions);
@@ -176,7 +176,7 @@ export class VersionFiles {
     return this.#tryAdd(place, [dataMark, bytes], mayAdd);
   }
 
-  /** One try to add a tombstone; whether it stood. */
+  /** One try to add a tombstone; whether it is there. */
   async entomb(place: Place): Promise<boolean> {
     try {
       return (
@@ -191,7 +191,7 @@ export class VersionFiles {
   }
 
   async #tryAdd(place: Place, parts: readonly Uint8Array[], mayAdd: Decision): Promise<Try> {
-    // Before the look: whoever removes a name that the look shows takes this away first.
+    // Before the look: a process that removes a name that the look shows takes this away first.
     const temporary = await this.#drafts.begin(place.key);
     let isInDoubt = false;
     try {
@@ -222,7 +222,7 @@ export class VersionFiles {
   ): Promise<Try> {
     const { path, draft } = temporary;
     const version = versions.at(-1)! + 1;
-    // Whoever added the second version has synced what the directory lies in. Of the first one's writer that is not
+    // The writer of the second version has synced what the directory lies in. Of the first one's writer that is not
     // known.
     await allDone([
       writeDraft(draft, parts),
@@ -303,7 +303,7 @@ export class VersionFiles {
   }
 
   /**
-   * Somebody's put may have been cut short before what it stored was durable: makes it so, for whoever is told of it.
+   * A put may have been cut short before what it stored was durable: makes it so, for the readers that are told of it.
    */
   async #makeDurable(place: Place, { identity }: FileFacts): Promise<void> {
     await this.#files.syncDirectory(place.directory);

@@ -6,7 +6,7 @@
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the manifest's
  * compare-and-set (engine/history/manifest-writer), whatever a lease says. Always true of an adapter: a lease epoch is
  * given to one holder once, and every later lease epoch of the database is larger, unless the coordination store has
- * lost data. Nothing of a database that nobody holds stays there: there are more databases than it has room for.
+ * lost data. Nothing of a database without a holder stays there: there are more databases than it has room for.
  */
 
 /** A node as the others see it. */
@@ -37,7 +37,7 @@ export type Acquisition =
 
 /** What is known of who holds a database. */
 export interface Holding {
-  /** Undefined when nobody holds it. */
+  /** Undefined when no node holds it. */
   readonly holder: Holder | undefined;
 }
 
@@ -64,19 +64,19 @@ export interface Leases {
   /** Announces a change of what others should know of this node. */
   announce(node: LiveNode): Promise<void>;
   /**
-   * Takes the database, if nobody holds it or this very node does (as after its restart), under a later lease epoch.
+   * Takes the database, if no node holds it or this very node does (as after its restart), under a later lease epoch.
    */
   acquire(uuid: string): Promise<Acquisition>;
   holding(uuid: string): Promise<Holding>;
   /** Gives the database up, if this node still holds it under the lease epoch. */
   release(uuid: string, leaseEpoch: number): Promise<void>;
-  /** Whoever holds the deleted database holds it no more. */
+  /** No node holds the deleted database any more. */
   forget(uuid: string): Promise<void>;
   /**
    * The nodes that live, in no order; this one among them while it has its lease. May be a second old. The same array
-   * for as long as nothing is seen to have changed, so that whoever works something out from it need not do so again.
+   * for as long as nothing is seen to have changed, so that what was derived from it stays valid.
    */
   nodes(): Promise<readonly LiveNode[]>;
-  /** Lets go of everything at once; other nodes see it at once. */
+  /** Releases everything at once; other nodes see it at once. */
   leave(): Promise<void>;
 }

@@ -1,6 +1,4 @@
-/**
- * A listing as a stream: as long as it is, one page of it is in memory.
- */
+/** A listing as a stream: of any length, with one page of it in memory. */
 import { limits } from "../../base/limits.ts";
 import type { ListedObject, ObjectStore } from "./object-store.ts";
 

@@ -1,14 +1,15 @@
 /**
  * The object-store port: the only truth that outlives a node. Three adapters: file, memory, S3.
  *
- * Always true of an adapter: a put with a condition is atomic among all clients (one winner of a race); a get after a
- * put that succeeded sees that put or a later one; an answer that may or may not have been applied is reported as
- * StoreError("unknown_outcome"), never as a failure.
+ * Always true of an adapter:
+ * - a put with a condition is atomic among all clients (one winner of a race)
+ * - a get after a put that succeeded sees that put or a later one
+ * - an answer that may or may not have been applied is reported as StoreError("unknown_outcome"), never as a failure
  */
 
 /**
  * Opaque, compared for equality only. Differs whenever the bytes do, and may be made of nothing but the bytes (S3's
- * ETag): whoever must notice that an object was replaced, or whose of two puts won, puts a nonce into the bytes.
+ * ETag): a writer that must notice that an object was replaced, or which of two puts won, puts a nonce into the bytes.
  */
 export type ObjectVersion = string;
 
@@ -54,7 +55,7 @@ export interface ObjectStore {
   /** The object, or undefined when there is none. */
   get(key: string): Promise<StoredObject | undefined>;
   /**
-   * As above, for whoever has the object of that version: when it is still the one, "same" may come instead of it. An
+   * As above, for a caller that has the object of that version: when it is unchanged, "same" may come instead of it. An
    * adapter may send it all the same.
    */
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;

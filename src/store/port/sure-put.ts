@@ -1,8 +1,8 @@
 /**
  * A conditional put whose outcome is known in the end.
  *
- * Why: an answer can be lost. The body decides then: whoever writes gives it bytes that nobody else would write (a
- * nonce), so that reading the object back tells whether this very put has landed.
+ * Why: an answer can be lost. The body decides then: the writer gives it bytes that no other would write (a nonce), so
+ * that reading the object back tells whether this very put has landed.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -10,7 +10,7 @@ import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./o
 
 export type KnownOutcome =
   | { readonly kind: "landed"; readonly version: ObjectVersion }
-  /** Somebody else's object stands there, or none where one was expected. */
+  /** Another writer's object is there, or none where one was expected. */
   | { readonly kind: "lost"; readonly current: StoredObject | undefined };
 
 export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
@@ -22,7 +22,7 @@ function stillHolds(condition: PutCondition, current: StoredObject | undefined):
 }
 
 /**
- * Puts the bytes if the condition holds, and settles doubt by reading back. Throws StoreError("unknown_outcome") when
+ * Puts the bytes if the condition holds, and resolves doubt by reading back. Throws StoreError("unknown_outcome") when
  * the put may still land: the caller must offer the same bytes under the same condition again before anything else.
  */
 export async function putUntilKnown(
@@ -46,7 +46,7 @@ export async function putUntilKnown(
   return { kind: "lost", current };
 }
 
-/** What stands there now. Without it nobody knows what became of the put, whatever was in the way of reading. */
+/** What is there now. Without it the outcome of the put is unknown, whatever was in the way of reading. */
 async function readBack(store: ObjectStore, key: string): Promise<StoredObject | undefined> {
   try {
     return await store.get(key);
@@ -60,8 +60,8 @@ async function readBack(store: ObjectStore, key: string): Promise<StoredObject |
 }
 
 /**
- * As putUntilKnown, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew
- * with other bytes.
+ * As putUntilKnown, and while the outcome is in doubt the same bytes again, a few times: for callers that can begin
+ * anew with other bytes.
  */
 export async function surePut(
   store: ObjectStore,
@@ -84,8 +84,7 @@ export async function surePut(
 }
 
 /**
- * Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this
- * throws.
+ * Puts an immutable object under a name of its own. Whatever happened before, it is there afterwards or this throws.
  */
 export async function putImmutable(store: ObjectStore, key: string, bytes: Uint8Array): Promise<void> {
   const outcome = await putUntilKnown(store, key, bytes, { kind: "absent" });

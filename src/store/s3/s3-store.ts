@@ -1,15 +1,15 @@
 /**
- * Object storage on a server that speaks S3 and decides `If-None-Match: *` and `If-Match` of a put atomically
- * (probe.ts finds out whether it does).
+ * Object storage on a server that speaks S3 and decides `If-None-Match: *` and `If-Match` of a put atomically (probe.ts
+ * finds out whether it does).
  *
  * Always true: a put is sent again only after an answer that says it was not carried out; one whose answer is lost is
  * an unknown outcome. Get, list and delete change nothing that a repeat would change again, so they are repeated after
  * lost answers too. A version is the ETag, which most servers make of the bytes alone.
  *
- * Every answer, a refusal too, tells the server's clock, which the world is told of (base/trusted-time).
+ * Every answer, a refusal too, has the server's clock, which is passed to the world (base/trusted-time).
  *
  * A 403 counts as a wrong configuration, unless its code says that credentials ran out or a clock is off: those pass.
- * (S3 says 403 of an absent key to whoever lacks s3:ListBucket, so that permission is needed.)
+ * (S3 says 403 of an absent key to a caller without s3:ListBucket, so that permission is needed.)
  */
 import {
   DeleteObjectCommand,
@@ -70,7 +70,7 @@ export interface S3Location {
 interface Attempt {
   /** Aborts when the time is up. */
   readonly abortSignal: AbortSignal;
-  /** Starts the time anew for a body of so many bytes. */
+  /** Starts the time anew for a body of the given size. */
   allow(bytes: number): void;
 }
 
@@ -114,7 +114,7 @@ function hearClock(client: S3Client, world: World): void {
       const answer = await next(call);
       const { headers } = answer.response as { readonly headers?: Readonly<Record<string, string>> };
       const storeMs = Date.parse(headers?.["date"] ?? "");
-      // With an age it is what somebody in between has kept.
+      // With an age it is what a cache in between has kept.
       if (!Number.isNaN(storeMs) && headers?.["age"] === undefined) world.time.heard(storeMs, sentMs);
       return answer;
     },
@@ -283,7 +283,7 @@ export class S3Store implements KeepingStore {
     }
   }
 
-  /** One attempt, given up when its time is over: a server that has gone silent must not hold its caller. */
+  /** One attempt, abandoned when its time is over: a server that has gone silent must not hold its caller. */
   async #timed<T>(sentBytes: number, ask: (attempt: Attempt) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     const { promise: timeUp, reject } = Promise.withResolvers<never>();
@@ -307,7 +307,7 @@ export class S3Store implements KeepingStore {
   async #pause(attempt: number): Promise<void> {
     const mostMs = Math.min(storeBackoffMsMax, storeBackoffMs * 2 ** (attempt - 1));
     const fraction = Buffer.from(this.#world.randomBytes(4)).readUInt32LE() / 2 ** 32;
-    // Timers let the process end. A node that is starting has nothing else yet, and would end without a word.
+    // Timers let the process end. A node that is starting has nothing else yet, and would end silently.
     const { port1: alive } = new MessageChannel();
     alive.ref();
     await sleep(this.#world, mostMs * fraction);

@@ -3,10 +3,10 @@
  * uploads that were never finished.
  *
  * Always true: a version that is an object now, or may become one meanwhile, is never removed; and the mark of a
- * deletion goes only after every version below it has gone, as removing it brings the newest of them back.
+ * deletion is removed only after every version below it, as removing it brings the newest of them back.
  *
- * A server that has never heard of versions keeps none. One that has them but does not let them be seen or removed is
- * wrongly configured, and said to be so: an erasure must not be proven on a guess.
+ * A server without versions keeps none. One that has them but does not let them be seen or removed is reported as
+ * misconfigured: an erasure must not be proven on a guess.
  */
 import {
   AbortMultipartUploadCommand,
@@ -187,7 +187,8 @@ export class S3Versions {
       );
       return true;
     } catch (error) {
-      // Servers refuse what is locked as they refuse whom they do not trust; only the version itself says which it was.
+      // Servers refuse what is locked as they refuse callers they do not trust; only the version itself says which it
+      // was.
       const isRefused = error instanceof StoreError && error.kind === "misconfigured";
       if (isMarker || !isRefused || !(await this.#isLocked(version))) throw error;
       return false;

@@ -49,19 +49,16 @@ function movableWorld(): World & { skipMs: number } {
 }
 
 describe("transaction ids", () => {
-  test(
-    "core-04, core-05: the first effective write is 1, each later one 1 more; what changes nothing takes " + "none",
-    async () => {
-      const { client, soon } = openInlineEngine(temporaryDirectory());
-      expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(0);
-      expect((await client.write(target, "kv.delete", { ns: "n", key: "k" }, soon())).txid).toBe(0);
-      expect((await client.write(target, "kv.put", put("k"), soon())).txid).toBe(1);
-      expect((await client.write(target, "kv.delete", { ns: "n", key: "none" }, soon())).txid).toBe(1);
-      expect((await client.write(target, "kv.put", put("k", "2"), soon())).txid).toBe(2);
-      expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(2);
-      await client.close();
-    },
-  );
+  test("core-04, core-05: the first effective write is 1, each later one 1 more; no change takes none", async () => {
+    const { client, soon } = openInlineEngine(temporaryDirectory());
+    expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(0);
+    expect((await client.write(target, "kv.delete", { ns: "n", key: "k" }, soon())).txid).toBe(0);
+    expect((await client.write(target, "kv.put", put("k"), soon())).txid).toBe(1);
+    expect((await client.write(target, "kv.delete", { ns: "n", key: "none" }, soon())).txid).toBe(1);
+    expect((await client.write(target, "kv.put", put("k", "2"), soon())).txid).toBe(2);
+    expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(2);
+    await client.close();
+  });
 
   test("hardening-10: writes that wait together share a group and a txid; a bad one fails alone", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory());
@@ -125,24 +122,20 @@ describe("the fsync", () => {
     await client.close();
   });
 
-  test(
-    "F19: a failed fsync ends the handle: nothing of it is acknowledged, what was acknowledged stays, and " +
-      "the database goes on",
-    async () => {
-      const disk = new HeldDisk();
-      const directory = temporaryDirectory();
-      const { client, soon } = openInlineEngine(directory, { disk });
-      await client.write(target, "kv.put", put("safe"), soon());
-      disk.failure = Object.assign(new Error("i/o error"), { code: "EIO" });
-      await expect(client.write(target, "kv.put", put("lost"), soon())).rejects.toMatchObject({ code: "unavailable" });
-      disk.failure = undefined;
-      expect((await client.read(target, "kv.get", { ns: "n", key: "safe" }, soon())).value).toBeDefined();
-      // "Not known" was the answer: the log was proven anew and the write turned out to be there.
-      const { txid } = await client.read(target, "kv.get", { ns: "n", key: "lost" }, soon());
-      expect((await client.write(target, "kv.put", put("after"), soon())).txid).toBe(txid + 1);
-      await client.close();
-    },
-  );
+  test("F19: a failed fsync ends the handle: nothing of it is acknowledged, the database goes on", async () => {
+    const disk = new HeldDisk();
+    const directory = temporaryDirectory();
+    const { client, soon } = openInlineEngine(directory, { disk });
+    await client.write(target, "kv.put", put("safe"), soon());
+    disk.failure = Object.assign(new Error("i/o error"), { code: "EIO" });
+    await expect(client.write(target, "kv.put", put("lost"), soon())).rejects.toMatchObject({ code: "unavailable" });
+    disk.failure = undefined;
+    expect((await client.read(target, "kv.get", { ns: "n", key: "safe" }, soon())).value).toBeDefined();
+    // "Not known" was the answer: the log was proven anew and the write turned out to be there.
+    const { txid } = await client.read(target, "kv.get", { ns: "n", key: "lost" }, soon());
+    expect((await client.write(target, "kv.put", put("after"), soon())).txid).toBe(txid + 1);
+    await client.close();
+  });
 
   test("many clients on one database share fsyncs", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory());
@@ -159,27 +152,24 @@ describe("the fsync", () => {
 });
 
 describe("room", () => {
-  test(
-    "hardening-10: with a queue of one, the second write is shed at once with Retry-After and the first " + "lands",
-    async () => {
-      const disk = new HeldDisk();
-      const { client, soon } = openInlineEngine(temporaryDirectory(), { disk, options: { writeQueueDepth: 1 } });
-      await client.write(target, "kv.put", put("warm"), soon());
-      disk.held = true;
-      const running = client.write(target, "kv.put", put("a"), soon());
-      await turns(10);
-      const waiting = client.write(target, "kv.put", put("b"), soon());
-      await turns(10);
-      await expect(client.write(target, "kv.put", put("c"), soon())).rejects.toMatchObject({
-        code: "overloaded",
-        detail: { retryAfterSecs: expect.any(Number) },
-      });
-      disk.release();
-      await Promise.all([running, waiting]);
-      expect((await client.read(target, "kv.list", { ns: "n" }, soon())).value.keys).toEqual(["a", "b", "warm"]);
-      await client.close();
-    },
-  );
+  test("hardening-10: with a queue of one, the second write is shed at once with Retry-After", async () => {
+    const disk = new HeldDisk();
+    const { client, soon } = openInlineEngine(temporaryDirectory(), { disk, options: { writeQueueDepth: 1 } });
+    await client.write(target, "kv.put", put("warm"), soon());
+    disk.held = true;
+    const running = client.write(target, "kv.put", put("a"), soon());
+    await turns(10);
+    const waiting = client.write(target, "kv.put", put("b"), soon());
+    await turns(10);
+    await expect(client.write(target, "kv.put", put("c"), soon())).rejects.toMatchObject({
+      code: "overloaded",
+      detail: { retryAfterSecs: expect.any(Number) },
+    });
+    disk.release();
+    await Promise.all([running, waiting]);
+    expect((await client.read(target, "kv.list", { ns: "n" }, soon())).value.keys).toEqual(["a", "b", "warm"]);
+    await client.close();
+  });
 
   test("a write whose time is over before its turn is refused and does not happen", async () => {
     const world = movableWorld();

@@ -3,7 +3,8 @@
  * make them.
  */
 import { expect, test } from "vitest";
-import { startFleetNode, type Requests } from "../../support/fleet.ts";
+import { startFleetNode } from "../../support/fleet.ts";
+import type { Requests } from "../../support/fleet-store.ts";
 
 const dayMs = 24 * 3_600_000;
 

@@ -116,68 +116,58 @@ describe("the point-in-time window", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "F77, governance-07: history that a policy's window has left goes with its objects; the node's own " +
-      "would keep it",
-    async () => {
-      const { time, node } = setup({ gcGraceMs: 10_000 });
-      const [strict, plain] = [new Governed(node, 1, { pitrMs: 1 * minute }), new Governed(node, 2)];
-      for (const database of [strict, plain]) {
-        for (let n = 1; n <= 4; n++) {
-          await database.ingest({ summary: `v${n}`, topicKey: "t" });
-          await database.sync();
-        }
-        await time.of(
-          node.client.branch(
-            { uuid: database.uuid, branch: "main", retention: database.retention },
-            { act: "rewind", to: "2" },
-            node.soon(),
-          ),
-        );
+  test("F77, governance-07: history outside a policy's window goes with its objects", async () => {
+    const { time, node } = setup({ gcGraceMs: 10_000 });
+    const [strict, plain] = [new Governed(node, 1, { pitrMs: 1 * minute }), new Governed(node, 2)];
+    for (const database of [strict, plain]) {
+      for (let n = 1; n <= 4; n++) {
+        await database.ingest({ summary: `v${n}`, topicKey: "t" });
+        await database.sync();
       }
-      expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([1, 1]);
-      await time.pass(2 * minute);
-      for (const database of [strict, plain]) {
-        await time.of(
-          node.client.branch(
-            { uuid: database.uuid, branch: "main", retention: database.retention },
-            { act: "checkpoint", name: "c" },
-            node.soon(),
-          ),
-        );
-        await time.of(
-          node.client.branch(
-            { uuid: database.uuid, branch: "main", retention: database.retention },
-            { act: "forget-checkpoint", name: "c" },
-            node.soon(),
-          ),
-        );
-      }
-      await time.pass(5 * minute);
-      expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([0, 1]);
-      expect(await strict.reach(4)).toBe("not_found");
-      expect(await plain.reach(4)).toBe("restored");
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+      await time.of(
+        node.client.branch(
+          { uuid: database.uuid, branch: "main", retention: database.retention },
+          { act: "rewind", to: "2" },
+          node.soon(),
+        ),
+      );
+    }
+    expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([1, 1]);
+    await time.pass(2 * minute);
+    for (const database of [strict, plain]) {
+      await time.of(
+        node.client.branch(
+          { uuid: database.uuid, branch: "main", retention: database.retention },
+          { act: "checkpoint", name: "c" },
+          node.soon(),
+        ),
+      );
+      await time.of(
+        node.client.branch(
+          { uuid: database.uuid, branch: "main", retention: database.retention },
+          { act: "forget-checkpoint", name: "c" },
+          node.soon(),
+        ),
+      );
+    }
+    await time.pass(5 * minute);
+    expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([0, 1]);
+    expect(await strict.reach(4)).toBe("not_found");
+    expect(await plain.reach(4)).toBe("restored");
+    expect(time.store.violations).toEqual([]);
+  });
 });
 
 describe("a sweep", () => {
-  test(
-    "governance-08: of three generations, superseded_max_count 1 removes exactly the oldest superseded " + "one",
-    async () => {
-      const { time, node } = setup();
-      const [governed, plain] = [
-        new Governed(node, 1, { pitrMs: minute, supersededMaxCount: 1 }),
-        new Governed(node, 2),
-      ];
-      for (const database of [governed, plain])
-        for (const summary of ["v1", "v2", "v3"]) await database.ingest({ summary, topicKey: "t" });
-      await time.pass(sweepMs);
-      expect(await governed.left()).toEqual(["v2", "v3"]);
-      expect(await plain.left()).toEqual(["v1", "v2", "v3"]);
-    },
-  );
+  test("governance-08: superseded_max_count 1 of three generations removes the oldest superseded one", async () => {
+    const { time, node } = setup();
+    const [governed, plain] = [new Governed(node, 1, { pitrMs: minute, supersededMaxCount: 1 }), new Governed(node, 2)];
+    for (const database of [governed, plain])
+      for (const summary of ["v1", "v2", "v3"]) await database.ingest({ summary, topicKey: "t" });
+    await time.pass(sweepMs);
+    expect(await governed.left()).toEqual(["v2", "v3"]);
+    expect(await plain.left()).toEqual(["v1", "v2", "v3"]);
+  });
 
   test("governance-14: removes events and superseded memories by age, and nothing else", async () => {
     const { time, node } = setup();
@@ -232,44 +222,39 @@ describe("a sweep", () => {
     expect(await database.left()).toHaveLength(8);
   });
 
-  test(
-    "reaches what is only read, under a policy that came after the last write, and removes it from the " + "rows",
-    async () => {
-      const { time, node } = setup({ idleCloseMs: 20_000 });
-      const databases = [
-        { pitrMs: minute, supersededMaxCount: 1 },
-        { pitrMs: minute, eventMaxAgeMs: minute },
-        { pitrMs: minute, supersededMaxAgeMs: minute },
-      ].map((retention, at) => ({ retention, governed: new Governed(node, at + 1) }));
-      for (const { governed } of databases) {
-        await governed.ingest({ summary: "an event", type: "event" });
-        for (const summary of ["v1", "v2", "v3", "v4"]) await governed.ingest({ summary, topicKey: "t" });
-      }
-      // Idle: the files are closed, and who opens them next writes nothing.
-      await time.pass(2 * minute);
-      const before = await Promise.all(databases.map(({ governed }) => governed.txid()));
-      for (const { retention, governed } of databases) governed.retention = retention;
-      for (let reads = 0; reads < 12; reads++) {
-        for (const { governed } of databases) await governed.left();
-        await time.pass(8_000);
-      }
-      for (const { governed } of databases) governed.retention = {} as Retention;
-      expect(await Promise.all(databases.map(({ governed }) => governed.left()))).toEqual([
-        ["v3", "v4"],
-        ["v1", "v2", "v3", "v4"],
-        ["v4"],
-      ]);
-      expect(await Promise.all(databases.map(({ governed }) => governed.events()))).toEqual([
-        ["an event"],
-        [],
-        ["an event"],
-      ]);
-      // One sweep each, and no more of them once there is nothing left to remove.
-      expect(await Promise.all(databases.map(({ governed }) => governed.txid()))).toEqual(
-        before.map((txid) => txid + 1),
-      );
-    },
-  );
+  test("reaches what is only read, under a policy newer than the last write, and removes its rows", async () => {
+    const { time, node } = setup({ idleCloseMs: 20_000 });
+    const databases = [
+      { pitrMs: minute, supersededMaxCount: 1 },
+      { pitrMs: minute, eventMaxAgeMs: minute },
+      { pitrMs: minute, supersededMaxAgeMs: minute },
+    ].map((retention, at) => ({ retention, governed: new Governed(node, at + 1) }));
+    for (const { governed } of databases) {
+      await governed.ingest({ summary: "an event", type: "event" });
+      for (const summary of ["v1", "v2", "v3", "v4"]) await governed.ingest({ summary, topicKey: "t" });
+    }
+    // Idle: the files are closed, and who opens them next writes nothing.
+    await time.pass(2 * minute);
+    const before = await Promise.all(databases.map(({ governed }) => governed.txid()));
+    for (const { retention, governed } of databases) governed.retention = retention;
+    for (let reads = 0; reads < 12; reads++) {
+      for (const { governed } of databases) await governed.left();
+      await time.pass(8_000);
+    }
+    for (const { governed } of databases) governed.retention = {} as Retention;
+    expect(await Promise.all(databases.map(({ governed }) => governed.left()))).toEqual([
+      ["v3", "v4"],
+      ["v1", "v2", "v3", "v4"],
+      ["v4"],
+    ]);
+    expect(await Promise.all(databases.map(({ governed }) => governed.events()))).toEqual([
+      ["an event"],
+      [],
+      ["an event"],
+    ]);
+    // One sweep each, and no more of them once there is nothing left to remove.
+    expect(await Promise.all(databases.map(({ governed }) => governed.txid()))).toEqual(before.map((txid) => txid + 1));
+  });
 
   test("leaves what is only read, with nothing to remove, to its writer: no claim, no transaction id", async () => {
     const { time, node } = setup({ idleCloseMs: 20_000 });

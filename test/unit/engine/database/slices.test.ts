@@ -183,8 +183,7 @@ test(
 );
 
 test(
-  "while another tenant is about, a write like one that was stopped is not begun here; a smaller one is, " +
-    "and any when he is alone",
+  "beside another tenant a write as large as a stopped one is not begun; alone any is",
   { timeout: 60_000 },
   async () => {
     const { client, soon, stopAt, looks, share } = setup();

@@ -6,8 +6,7 @@ import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
 test(
-  "F45: twenty durable writes a second over a store that takes one manifest a second are all acknowledged, in " +
-    "about a second each",
+  "F45: at one manifest a second, twenty durable writes a second are each answered in a second",
   { timeout: 120_000 },
   async () => {
     const time = new VirtualTime();

@@ -64,8 +64,7 @@ const tooMuch = { code: "invalid_request", message: expect.stringContaining(Stri
 
 describe("user SQL", () => {
   test(
-    "two hundred bytes that would write without end are stopped within their time; nothing stays, the log " +
-      "is cut, others are served, memory does not grow",
+    "a short statement that would write without end is stopped in time, and nothing of it stays",
     { timeout: 60_000 },
     async () => {
       const { sql, put, logBytes, client, soon } = setup();
@@ -108,8 +107,7 @@ describe("user SQL", () => {
   });
 
   test(
-    "statements that have room each, but not together, are one transaction: the batch is refused, also when " +
-      "it is not atomic",
+    "statements that have room each, but not together, are one transaction, which is refused",
     { timeout: 60_000 },
     async () => {
       const { sql } = setup();
@@ -221,8 +219,7 @@ describe("what a transaction may write", () => {
   );
 
   test(
-    "a log with a transaction that is larger than one may be now, as an older build could leave it, is " +
-      "shipped when it is found, without holding its pages",
+    "an older build's log with a transaction above today's bound is shipped in bounded memory",
     { timeout: 180_000 },
     async () => {
       const directory = temporaryDirectory();

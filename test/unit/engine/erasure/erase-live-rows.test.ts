@@ -141,49 +141,45 @@ async function churned(node: Node): Promise<Said[]> {
   return said;
 }
 
-test(
-  "F95: what was erased is in no file of the node, on the branch and on a fork, and later writes do not " +
-    "bring it back",
-  async () => {
-    const node = new Node(undefined, undefined, { logCheckpointBytes: 256 * 1024 });
-    const said = await churned(node);
-    const { gone, stays } = pickSome(said);
-    await node.engine.client.branch({ uuid, branch: "main" }, { act: "fork", name: "side" }, node.engine.soon());
-    expect(await node.held([said[0]!.id], "side")).toEqual([said[0]!.id]);
-    expect(Object.keys(node.residue(gone)).length).toBeGreaterThan(1);
-    for (const branch of ["main", "side"]) {
-      for (const [at, { id }] of gone.entries()) {
-        const answer = await node.erase({ kind: "memory", memoryId: id }, `ers_${at}`, branch);
-        expect(answer).toMatchObject({ found: true, memoryIds: [id], traces: { key: new Uint8Array(traceKey) } });
-        expect(answer.durableTxid).toBeGreaterThanOrEqual(answer.txid);
-      }
-      expect(
-        await node.held(
-          said.map(({ id }) => id),
-          branch,
-        ),
-      ).toEqual(stays.map(({ id }) => id));
+test("F95: what was erased is in no file of the node, and later writes do not bring it back", async () => {
+  const node = new Node(undefined, undefined, { logCheckpointBytes: 256 * 1024 });
+  const said = await churned(node);
+  const { gone, stays } = pickSome(said);
+  await node.engine.client.branch({ uuid, branch: "main" }, { act: "fork", name: "side" }, node.engine.soon());
+  expect(await node.held([said[0]!.id], "side")).toEqual([said[0]!.id]);
+  expect(Object.keys(node.residue(gone)).length).toBeGreaterThan(1);
+  for (const branch of ["main", "side"]) {
+    for (const [at, { id }] of gone.entries()) {
+      const answer = await node.erase({ kind: "memory", memoryId: id }, `ers_${at}`, branch);
+      expect(answer).toMatchObject({ found: true, memoryIds: [id], traces: { key: new Uint8Array(traceKey) } });
+      expect(answer.durableTxid).toBeGreaterThanOrEqual(answer.txid);
     }
-    expect(node.residue(gone)).toEqual({});
-    await node.ingest(20);
-    await node.engine.client.write(
-      { uuid, branch: "main" },
-      "session.end",
-      { sessionId: "s", turns: true },
-      node.engine.soon(),
-    );
-    for (const { id } of stays.slice(0, 40))
-      await node.engine.client.write({ uuid, branch: "main" }, "memory.forget", { id }, node.engine.soon());
-    expect(node.residue(gone)).toEqual({});
-    expect(await node.recalled(gone[0]!.secrets.words[0]!)).toBe(0);
-    await node.engine.client.close();
-    expect(node.residue(gone)).toEqual({});
-    const database = new Connection(node.path, { readonly: false, pageCacheKiB: 256 });
-    database.exec("INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('integrity-check', 1)");
-    expect(database.raw.pragma("integrity_check", { simple: true })).toBe("ok");
-    database.close();
-  },
-);
+    expect(
+      await node.held(
+        said.map(({ id }) => id),
+        branch,
+      ),
+    ).toEqual(stays.map(({ id }) => id));
+  }
+  expect(node.residue(gone)).toEqual({});
+  await node.ingest(20);
+  await node.engine.client.write(
+    { uuid, branch: "main" },
+    "session.end",
+    { sessionId: "s", turns: true },
+    node.engine.soon(),
+  );
+  for (const { id } of stays.slice(0, 40))
+    await node.engine.client.write({ uuid, branch: "main" }, "memory.forget", { id }, node.engine.soon());
+  expect(node.residue(gone)).toEqual({});
+  expect(await node.recalled(gone[0]!.secrets.words[0]!)).toBe(0);
+  await node.engine.client.close();
+  expect(node.residue(gone)).toEqual({});
+  const database = new Connection(node.path, { readonly: false, pageCacheKiB: 256 });
+  database.exec("INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('integrity-check', 1)");
+  expect(database.raw.pragma("integrity_check", { simple: true })).toBe("ok");
+  database.close();
+});
 
 test("a close in order leaves no slack, and no log that says otherwise", async () => {
   const node = new Node();
@@ -207,28 +203,24 @@ test("the same coupon again gives the same answer and a later state; an unknown 
   await node.engine.client.close();
 });
 
-test(
-  "a read that needs the log holds the answer back until the time is over; asked again once it has ended, " +
-    "all is well",
-  async () => {
-    const node = new Node();
-    const said = await node.ingest(30);
-    const reader = new Connection(node.path, { readonly: true, pageCacheKiB: 64 });
-    reader.run("BEGIN");
-    reader.get("SELECT count(*) FROM __service_memory");
-    const target = { kind: "memory", memoryId: said[3]!.id } as const;
-    const refused = node.erase(target, "ers_1", "main", node.engine.world.monotonicMs() + 1_500);
-    await expect(refused).rejects.toMatchObject({ code: "unavailable", detail: { retryAfterSecs: 1 } });
-    // The rows are gone all the same, and writers were not stopped.
-    expect(await node.held([said[3]!.id])).toEqual([]);
-    await node.ingest(1);
-    expect(Object.keys(node.residue([said[3]!]))).not.toEqual([]);
-    setTimeout(() => reader.close(), 200);
-    expect(await node.erase(target, "ers_1")).toMatchObject({ found: true, memoryIds: [said[3]!.id] });
-    expect(node.residue([said[3]!])).toEqual({});
-    await node.engine.client.close();
-  },
-);
+test("a read that needs the log holds the answer back until the time is over; a repeat succeeds", async () => {
+  const node = new Node();
+  const said = await node.ingest(30);
+  const reader = new Connection(node.path, { readonly: true, pageCacheKiB: 64 });
+  reader.run("BEGIN");
+  reader.get("SELECT count(*) FROM __service_memory");
+  const target = { kind: "memory", memoryId: said[3]!.id } as const;
+  const refused = node.erase(target, "ers_1", "main", node.engine.world.monotonicMs() + 1_500);
+  await expect(refused).rejects.toMatchObject({ code: "unavailable", detail: { retryAfterSecs: 1 } });
+  // The rows are gone all the same, and writers were not stopped.
+  expect(await node.held([said[3]!.id])).toEqual([]);
+  await node.ingest(1);
+  expect(Object.keys(node.residue([said[3]!]))).not.toEqual([]);
+  setTimeout(() => reader.close(), 200);
+  expect(await node.erase(target, "ers_1")).toMatchObject({ found: true, memoryIds: [said[3]!.id] });
+  expect(node.residue([said[3]!])).toEqual({});
+  await node.engine.client.close();
+});
 
 test("many writers do not keep an erasure from its moment, nor are they kept from theirs", async () => {
   const node = new Node();
@@ -298,30 +290,27 @@ test("a file whose slack is not known keeps its log's file at a close, as the si
   expect([last.residue(gone), existsSync(`${last.path}-wal`)]).toEqual([{}, false]);
 });
 
-test(
-  "F96: while object storage does not answer an erasure is not answered either; asked again it is one " + "erasure",
-  async () => {
-    const time = new VirtualTime();
-    const node = new TimedEngine(time);
-    const memories: MemoryInput[] = [
-      { type: "fact", summary: "to be erased", content: "{}" },
-      { type: "fact", summary: "stays", content: "{}" },
-    ];
-    const { value } = await time.of(node.client.write(node.at("main"), "memory.ingest", { memories }, node.soon()));
-    await node.sync();
-    time.store.decideFate = () => "refused";
-    const act = {
-      act: "erase",
-      couponId: "ers_1",
-      erase: { kind: "memory", memoryId: value.results[0]!.id },
-      traceKey,
-    } as const;
-    const first = node.client.branch(node.at("main"), act, { deadlineMs: node.world.monotonicMs() + 20_000 });
-    await expect(time.of(first)).rejects.toMatchObject({ code: expect.stringMatching(/unavailable|request_timeout/) });
-    time.store.decideFate = () => "fine";
-    const again = await time.of(node.client.branch(node.at("main"), act, node.soon()));
-    expect(again.value).toMatchObject({ found: true, memoryIds: [value.results[0]!.id] });
-    expect(again.durableTxid).toBe(2);
-    expect(again.txid).toBe(2);
-  },
-);
+test("F96: an erasure is not answered while object storage is away; asked again it is one erasure", async () => {
+  const time = new VirtualTime();
+  const node = new TimedEngine(time);
+  const memories: MemoryInput[] = [
+    { type: "fact", summary: "to be erased", content: "{}" },
+    { type: "fact", summary: "stays", content: "{}" },
+  ];
+  const { value } = await time.of(node.client.write(node.at("main"), "memory.ingest", { memories }, node.soon()));
+  await node.sync();
+  time.store.decideFate = () => "refused";
+  const act = {
+    act: "erase",
+    couponId: "ers_1",
+    erase: { kind: "memory", memoryId: value.results[0]!.id },
+    traceKey,
+  } as const;
+  const first = node.client.branch(node.at("main"), act, { deadlineMs: node.world.monotonicMs() + 20_000 });
+  await expect(time.of(first)).rejects.toMatchObject({ code: expect.stringMatching(/unavailable|request_timeout/) });
+  time.store.decideFate = () => "fine";
+  const again = await time.of(node.client.branch(node.at("main"), act, node.soon()));
+  expect(again.value).toMatchObject({ found: true, memoryIds: [value.results[0]!.id] });
+  expect(again.durableTxid).toBe(2);
+  expect(again.txid).toBe(2);
+});

@@ -1,4 +1,4 @@
-/** From an erasure whose grace is over to its proof: what blocks it, what is cut, what stays, what is collected. */
+/** From an erasure whose grace is over to its proof: what is cut, what stays, what is collected. */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -6,67 +6,45 @@ import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { collectGraceMs, ErasingNode } from "../../../support/erasing-node.ts";
 import { seeded } from "../../../support/random.ts";
 import { lateGraces } from "../../../../src/engine/maintenance/garbage-collector.ts";
-
-/** The states from `txid` on. */
-function from(states: ReadonlyMap<number, string>, txid: number): Map<number, string> {
-  return new Map([...states].filter(([at]) => at >= txid));
-}
-
-/** A node with a secret among other memories, which is erased; more is written before and after. */
-async function erased(
-  options = {},
-): Promise<{ node: ErasingNode; secret: string; coupon: Awaited<ReturnType<ErasingNode["erase"]>>; kept: string }> {
-  const node = new ErasingNode(options);
-  const kept = await node.remember("a memory that stays");
-  await node.fill(2);
-  const secret = await node.remember("the zyxwvutsecret of it");
-  await node.fill(3);
-  const coupon = await node.erase(secret);
-  await node.fill(3);
-  return { node, secret, coupon, kept };
-}
+import { statesFrom, erased } from "../../../support/erased-states.ts";
 
 describe("an erasure whose grace is over", () => {
-  test(
-    "erasure-01, erasure-07: leaves nothing in object storage or on the disk once old objects are " +
-      "collected; every later state stays byte for byte",
-    async () => {
-      const { node, coupon, kept } = await erased();
-      const before = await node.states();
-      expect((await node.residue("zyxwvutsecret")).length).toBeGreaterThan(0);
-      const first = await node.expunge(coupon);
-      expect(first).toEqual({
-        blocked: {},
-        clean: [],
-        waitingFor: "the collection of old objects",
-        mayChangeSoon: true,
-        evidence: undefined,
-      });
-      const done = await node.complete(coupon);
-      expect(done.clean).toEqual([coupon.id]);
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect(await node.states()).toEqual(from(before, coupon.txid));
-      const { evidence } = done;
-      expect(evidence).toMatchObject({
-        heads_checked: 1,
-        catalogs_checked: 1,
-        traces: { looked_for: coupon.traces.windowsTotal, hits: 0 },
-        oldest_restorable_txid: { main: coupon.txid },
-        store: { versioned: false, versions_removed: 0, uploads_aborted: 0 },
-        local: [{ node: "test-node", files_scrubbed: 1 }],
-      });
-      expect(evidence!.objects.live).toBe(evidence!.objects.listed);
-      expect(evidence!.objects.scanned).toBe(evidence!.objects.listed);
-      expect(evidence!.states_restored.length).toBeGreaterThanOrEqual(3);
-      await expect(node.node.branch({ act: "rewind", to: String(coupon.txid - 1) })).rejects.toMatchObject({
-        code: "not_found",
-      });
-      expect(await node.holds(kept)).toBe(true);
-      await node.node.branch({ act: "rewind", to: String(coupon.txid) });
-      expect(await node.holds(kept)).toBe(true);
-      expect(node.time.store.violations).toEqual([]);
-    },
-  );
+  test("erasure-01, erasure-07: leaves nothing in storage or on disk; later states stay as they were", async () => {
+    const { node, coupon, kept } = await erased();
+    const before = await node.states();
+    expect((await node.residue("zyxwvutsecret")).length).toBeGreaterThan(0);
+    const first = await node.expunge(coupon);
+    expect(first).toEqual({
+      blocked: {},
+      clean: [],
+      waitingFor: "the collection of old objects",
+      mayChangeSoon: true,
+      evidence: undefined,
+    });
+    const done = await node.complete(coupon);
+    expect(done.clean).toEqual([coupon.id]);
+    expect(await node.residue("zyxwvutsecret")).toEqual([]);
+    expect(await node.states()).toEqual(statesFrom(before, coupon.txid));
+    const { evidence } = done;
+    expect(evidence).toMatchObject({
+      heads_checked: 1,
+      catalogs_checked: 1,
+      traces: { looked_for: coupon.traces.windowsTotal, hits: 0 },
+      oldest_restorable_txid: { main: coupon.txid },
+      store: { versioned: false, versions_removed: 0, uploads_aborted: 0 },
+      local: [{ node: "test-node", files_scrubbed: 1 }],
+    });
+    expect(evidence!.objects.live).toBe(evidence!.objects.listed);
+    expect(evidence!.objects.scanned).toBe(evidence!.objects.listed);
+    expect(evidence!.states_restored.length).toBeGreaterThanOrEqual(3);
+    await expect(node.node.branch({ act: "rewind", to: String(coupon.txid - 1) })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    expect(await node.holds(kept)).toBe(true);
+    await node.node.branch({ act: "rewind", to: String(coupon.txid) });
+    expect(await node.holds(kept)).toBe(true);
+    expect(node.time.store.violations).toEqual([]);
+  });
 
   test("changes nothing when it is asked again", async () => {
     const { node, coupon } = await erased();
@@ -119,7 +97,7 @@ describe("an erasure whose grace is over", () => {
     const before = await node.states();
     expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
     expect(await node.residue("zyxwvutsecret")).toEqual([]);
-    expect(await node.states()).toEqual(from(before, coupon.txid));
+    expect(await node.states()).toEqual(statesFrom(before, coupon.txid));
     expect(node.time.store.violations).toEqual([]);
   });
 
@@ -165,228 +143,24 @@ describe("an erasure whose grace is over", () => {
     ).toBe(true);
   });
 
-  test(
-    "removes what lies about on the disk: closed branches, what was set aside, what was never " + "finished",
-    async () => {
-      const { node, coupon } = await erased();
-      const directory = join(node.node.directory, "db", node.uuid);
-      const aside = join(node.node.directory, "quarantine", node.uuid);
-      mkdirSync(aside, { recursive: true });
-      for (const path of [
-        join(directory, "main.db.01J00000000000000000000000.tmp"),
-        join(directory, "main.db.restoring"),
-        join(directory, "01J00000000000000000000000.db"),
-        join(aside, "x.db"),
-      ]) {
-        writeFileSync(path, "zyxwvutsecret");
-      }
-      const { evidence } = await node.complete(coupon);
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect(readdirSync(directory).filter((name) => !name.startsWith("main.db"))).toEqual([]);
-      expect(existsSync(aside)).toBe(false);
-      expect(evidence!.local[0]!.files_removed).toBe(4);
-    },
-  );
-});
-
-describe("what blocks an erasure", () => {
-  test("F87, erasure-02: a checkpoint below the point, by name; one above it stays and is restored", async () => {
-    const node = new ErasingNode();
-    const secret = await node.remember("the zyxwvutsecret of it");
-    await node.node.branch({ act: "checkpoint", name: "old" });
-    const coupon = await node.erase(secret);
-    await node.fill(1);
-    const { txid } = await node.node.branch({ act: "checkpoint", name: "new" });
-    await node.fill(1);
-    const before = await node.states();
-    expect(await node.expunge(coupon)).toEqual({
-      blocked: { [coupon.id]: { checkpoints: ["main/old"], branches: [] } },
-      clean: [],
-      waitingFor: undefined,
-      mayChangeSoon: false,
-      evidence: undefined,
-    });
-    expect(await node.states()).toEqual(before);
-    await node.node.branch({ act: "forget-checkpoint", name: "old" });
-    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-    expect((await node.states()).get(txid)).toBe(before.get(txid));
-    expect(await node.node.branch({ act: "rewind", to: "new" })).toMatchObject({ rewoundTo: txid });
-  });
-
-  test(
-    "F88: a branch that still has it as live content, also before it is due; erased or deleted there it is " +
-      "not blocked",
-    async () => {
-      for (const way of ["erase", "delete"]) {
-        const node = new ErasingNode();
-        const secret = await node.remember("the zyxwvutsecret of it");
-        await node.node.branch({ act: "fork", name: "side" });
-        await node.fill(1, "side");
-        const coupon = await node.erase(secret);
-        const blocked = { [coupon.id]: { checkpoints: [], branches: ["side"] } };
-        expect((await node.expunge(coupon)).blocked).toEqual(blocked);
-        expect((await node.expunge({ ...coupon, isDue: false })).blocked).toEqual(blocked);
-        const coupons = [coupon];
-        if (way === "erase") coupons.push(await node.erase(secret, "side"));
-        else await node.node.branch({ act: "delete", name: "side" });
-        expect((await node.complete(...coupons)).clean).toEqual(coupons.map(({ id }) => id));
-        expect(await node.residue("zyxwvutsecret")).toEqual([]);
-        expect(node.time.store.violations).toEqual([]);
-      }
-    },
-  );
-
-  test(
-    "not a branch that only had it, which loses the states in which it did; nor one that never had it, " +
-      "which loses none",
-    async () => {
-      const node = new ErasingNode();
-      await node.node.branch({ act: "fork", name: "never" });
-      await node.fill(2, "never");
-      const secret = await node.remember("the zyxwvutsecret of it");
-      await node.node.branch({ act: "fork", name: "had" });
-      await node.forget(secret, "had");
-      await node.fill(2, "had");
-      const coupon = await node.erase(secret);
-      const [never, had] = [await node.states("never"), await node.states("had")];
-      expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect(await node.states("never")).toEqual(never);
-      expect([...(await node.states("had"))]).toEqual([...had].slice(-1));
-      expect(node.time.store.violations).toEqual([]);
-    },
-  );
-
-  test(
-    "not the branch that it was written on and forgotten, when a fork from between erases it: that loses " +
-      "the states in which it had it",
-    async () => {
-      const node = new ErasingNode();
-      await node.fill(2);
-      const secret = await node.remember("the zyxwvutsecret of it");
-      await node.fill(2);
-      await node.node.branch({ act: "fork", name: "side" });
-      await node.forget(secret);
-      await node.fill(2);
-      const coupon = await node.erase(secret, "side");
-      const before = await node.states();
-      expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect([...(await node.states())]).toEqual([...before].slice(-1));
-      expect(Math.min(...(await node.states("side")).keys())).toBe(coupon.txid);
-    },
-  );
-
-  test(
-    "not a branch on which it was forgotten that still has what it superseded, by whose index it is named, " +
-      "nor that state's objects",
-    async () => {
-      const node = new ErasingNode();
-      // SQLite writes the rows 0 and 1 down in another way than all others.
-      await node.remember("the first row");
-      const old = await node.remember("the theme is dark", "main", { topicKey: "theme" });
-      const secret = await node.remember("the zyxwvutsecret of it", "main", { topicKey: "theme" });
-      await node.node.branch({ act: "fork", name: "side" });
-      await node.forget(secret, "side");
-      await node.fill(2, "side");
-      const coupon = await node.erase(secret);
-      const done = await node.complete(coupon);
-      expect(done).toMatchObject({ blocked: {}, clean: [coupon.id] });
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect(await node.holds(old, "side")).toBe(true);
-    },
-  );
-
-  test("a branch that has its bytes in another value, or cannot be read, with that as the reason", async () => {
-    const node = new ErasingNode();
-    const secret = await node.remember("the zyxwvutsecret of it");
-    await node.node.branch({ act: "fork", name: "side" });
-    await node.forget(secret, "side");
-    await node.time.of(node.node.putting("copied", "side", {}, `${secret}fact and more`));
-    const coupon = await node.erase(secret);
-    const { blocked, reasons } = await node.expunge(coupon);
-    expect(blocked).toEqual({ [coupon.id]: { checkpoints: [], branches: ["side"] } });
-    expect(reasons![coupon.id]).toMatch(
-      /^branch side: its state \d+ has the bytes of what was erased in something else that is stored there$/,
-    );
-    await node.time.of(node.node.putting("copied", "side", {}, "something else"));
-    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-
-    const other = await node.remember("the zyxwvutother one");
-    await node.node.branch({ act: "fork", name: "late" });
-    await node.forget(other, "late");
-    await node.fill(3, "late");
-    const { key, bytes } = await node.objectWith("zyxwvutother");
-    node.time.store.spoil(key, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
-    const second = await node.erase(other);
-    const unread = await node.expunge(second);
-    expect(Object.keys(unread.blocked)).toEqual([second.id]);
-    expect(unread.reasons![second.id]).toMatch(
-      /its state \d+ cannot be restored: object \S+ .* is not what was written$/,
-    );
-    node.time.store.spoil(key, () => bytes);
-  });
-
-  test("a checkpoint of another branch only while its state has it", async () => {
-    const node = new ErasingNode();
-    const secret = await node.remember("the zyxwvutsecret of it");
-    await node.node.branch({ act: "fork", name: "side" });
-    await node.fill(1, "side");
-    await node.node.branch({ act: "checkpoint", name: "with" }, "side");
-    await node.forget(secret, "side");
-    await node.node.branch({ act: "checkpoint", name: "without" }, "side");
-    await node.fill(2, "side");
-    const coupon = await node.erase(secret);
-    expect((await node.expunge(coupon)).blocked).toEqual({ [coupon.id]: { checkpoints: ["side/with"], branches: [] } });
-    const before = await node.states("side");
-    await node.node.branch({ act: "forget-checkpoint", name: "with" }, "side");
-    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-    const after = await node.states("side");
-    expect([...after]).toEqual([...before].slice(-after.size));
-    await node.node.branch({ act: "rewind", to: "without" }, "side");
+  test("removes from the disk closed branches, what was set aside and what was never finished", async () => {
+    const { node, coupon } = await erased();
+    const directory = join(node.node.directory, "db", node.uuid);
+    const aside = join(node.node.directory, "quarantine", node.uuid);
+    mkdirSync(aside, { recursive: true });
+    for (const path of [
+      join(directory, "main.db.01J00000000000000000000000.tmp"),
+      join(directory, "main.db.restoring"),
+      join(directory, "01J00000000000000000000000.db"),
+      join(aside, "x.db"),
+    ]) {
+      writeFileSync(path, "zyxwvutsecret");
+    }
+    const { evidence } = await node.complete(coupon);
     expect(await node.residue("zyxwvutsecret")).toEqual([]);
-  });
-
-  test(
-    "F86, erasure-08: a rewind that undoes it blocks naming main, never a proof; erasing again unblocks, " +
-      "and both are served by one rewrite",
-    async () => {
-      const { node, secret, coupon } = await erased();
-      await node.node.branch({ act: "rewind", to: String(coupon.txid - 1) });
-      expect(await node.holds(secret)).toBe(true);
-      expect(await node.expunge(coupon)).toMatchObject({
-        blocked: { [coupon.id]: { checkpoints: [], branches: ["main"] } },
-        clean: [],
-      });
-      await node.fill(2);
-      const again = await node.erase(secret);
-      expect(await node.expunge(coupon, { ...again, isDue: false })).toMatchObject({
-        blocked: {},
-        clean: [],
-        waitingFor: "another erasure's grace",
-      });
-      expect((await node.complete(coupon, again)).clean).toEqual([coupon.id, again.id]);
-      expect(await node.residue("zyxwvutsecret")).toEqual([]);
-      expect(Math.min(...(await node.states()).keys())).toBe(again.txid);
-    },
-  );
-
-  test("F86: a rewind that undid it and was taken back leaves nothing of the time between", async () => {
-    const { node, secret, coupon } = await erased();
-    const last = node.time.manifest(node.uuid).txid;
-    await node.node.branch({ act: "rewind", to: String(coupon.txid - 1) });
-    await node.fill(2);
-    expect(await node.holds(secret)).toBe(true);
-    await node.node.branch({ act: "rewind", to: String(last) });
-    await node.fill(2);
-    const before = await node.states();
-    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
-    expect(await node.residue("zyxwvutsecret")).toEqual([]);
-    const after = await node.states();
-    expect([...after.keys()].filter((txid) => txid > last)).toEqual(
-      [...before.keys()].filter((txid) => txid > last + 3),
-    );
-    expect([...after].every(([txid, state]) => before.get(txid) === state)).toBe(true);
+    expect(readdirSync(directory).filter((name) => !name.startsWith("main.db"))).toEqual([]);
+    expect(existsSync(aside)).toBe(false);
+    expect(evidence!.local[0]!.files_removed).toBe(4);
   });
 });
 
@@ -404,24 +178,21 @@ describe("several erasures", () => {
     expect(Math.min(...(await node.states()).keys())).toBe(second.txid);
   });
 
-  test(
-    "F94: one that is due waits for the undo of an older one on the same branch; then one rewrite serves " + "both",
-    async () => {
-      const { node, coupon, kept } = await erased();
-      const second = await node.erase(kept);
-      const before = await node.states();
-      expect(await node.expunge({ ...coupon, isDue: false }, second)).toEqual({
-        blocked: {},
-        clean: [],
-        waitingFor: "another erasure's grace",
-        mayChangeSoon: false,
-        evidence: undefined,
-      });
-      expect(await node.states()).toEqual(before);
-      expect((await node.complete(coupon, second)).clean).toEqual([coupon.id, second.id]);
-      expect(await node.states()).toEqual(from(before, second.txid));
-    },
-  );
+  test("F94: one that is due waits for an older one's undo on the branch; one rewrite serves both", async () => {
+    const { node, coupon, kept } = await erased();
+    const second = await node.erase(kept);
+    const before = await node.states();
+    expect(await node.expunge({ ...coupon, isDue: false }, second)).toEqual({
+      blocked: {},
+      clean: [],
+      waitingFor: "another erasure's grace",
+      mayChangeSoon: false,
+      evidence: undefined,
+    });
+    expect(await node.states()).toEqual(before);
+    expect((await node.complete(coupon, second)).clean).toEqual([coupon.id, second.id]);
+    expect(await node.states()).toEqual(statesFrom(before, second.txid));
+  });
 
   test("a blocked one does not hold up the others", async () => {
     const { node, coupon, kept } = await erased();
@@ -460,77 +231,69 @@ describe("forks", () => {
 });
 
 describe("random lives", () => {
-  test(
-    "F95: whatever was written, rewound, forked and erased, what is called clean has left nothing, and no " +
-      "other state has changed",
-    async () => {
-      let cleaned = 0;
-      for (let seed = 1; seed <= 12; seed++) {
-        const random = seeded(seed);
-        const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
-        const node = new ErasingNode();
-        const branches = ["main"];
-        const memories: { readonly id: string; readonly token: string }[] = [];
-        const coupons: { readonly coupon: Awaited<ReturnType<ErasingNode["erase"]>>; readonly token: string }[] = [];
-        for (let step = 0; step < 30; step++) {
-          const [branch, chance] = [pick(branches), random()];
-          if (memories.length === 0 || chance < 0.3) {
-            const token = `zyxwv${seed}t${step}secret`;
-            memories.push({
-              id: await node.remember(`${token} of ${branch}`, branch, { topicKey: pick(["a", "b"]) }),
-              token,
-            });
-          } else if (chance < 0.45) await node.fill(1 + Math.floor(random() * 3), branch, 2_000);
-          else if (chance < 0.55)
-            await node.node.branch(
-              { act: "rewind", to: String(pick([...(await node.states(branch)).keys()])) },
-              branch,
-            );
-          else if (chance < 0.65 && branches.length < 4) {
-            await node.node.branch(
-              { act: "fork", name: `b${step}`, at: String(pick([...(await node.states(branch)).keys()])) },
-              branch,
-            );
-            branches.push(`b${step}`);
-          } else {
-            const { id, token } = pick(memories);
-            if (!(await node.holds(id, branch))) continue;
-            if (chance < 0.7) await node.forget(id, branch);
-            else coupons.push({ coupon: await node.erase(id, branch), token });
-          }
+  test("F95: what is called clean has left nothing, and no other state has changed", async () => {
+    let cleaned = 0;
+    for (let seed = 1; seed <= 12; seed++) {
+      const random = seeded(seed);
+      const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
+      const node = new ErasingNode();
+      const branches = ["main"];
+      const memories: { readonly id: string; readonly token: string }[] = [];
+      const coupons: { readonly coupon: Awaited<ReturnType<ErasingNode["erase"]>>; readonly token: string }[] = [];
+      for (let step = 0; step < 30; step++) {
+        const [branch, chance] = [pick(branches), random()];
+        if (memories.length === 0 || chance < 0.3) {
+          const token = `zyxwv${seed}t${step}secret`;
+          memories.push({
+            id: await node.remember(`${token} of ${branch}`, branch, { topicKey: pick(["a", "b"]) }),
+            token,
+          });
+        } else if (chance < 0.45) await node.fill(1 + Math.floor(random() * 3), branch, 2_000);
+        else if (chance < 0.55)
+          await node.node.branch({ act: "rewind", to: String(pick([...(await node.states(branch)).keys()])) }, branch);
+        else if (chance < 0.65 && branches.length < 4) {
+          await node.node.branch(
+            { act: "fork", name: `b${step}`, at: String(pick([...(await node.states(branch)).keys()])) },
+            branch,
+          );
+          branches.push(`b${step}`);
+        } else {
+          const { id, token } = pick(memories);
+          if (!(await node.holds(id, branch))) continue;
+          if (chance < 0.7) await node.forget(id, branch);
+          else coupons.push({ coupon: await node.erase(id, branch), token });
         }
-        const before = new Map<string, Map<number, string>>();
-        for (const branch of branches) {
-          await node.node.sync(branch);
-          before.set(branch, await node.states(branch));
-        }
-        const { clean, blocked, waitingFor } = await node.complete(...coupons.map(({ coupon }) => coupon));
-        expect(waitingFor).toBeUndefined();
-        expect([...clean, ...Object.keys(blocked)].sort(), `seed ${seed}`).toEqual(
-          coupons.map(({ coupon }) => coupon.id).sort(),
-        );
-        cleaned += clean.length;
-        // A branch that is named has it: whoever erases it there is not told that there is nothing.
-        for (const { coupon } of coupons)
-          for (const branch of blocked[coupon.id]?.branches ?? [])
-            expect(await node.holds(coupon.memoryIds[0]!, branch), `seed ${seed}, ${branch}`).toBe(true);
-        for (const { coupon, token } of coupons)
-          if (clean.includes(coupon.id)) expect(await node.residue(token), `seed ${seed}, ${token}`).toEqual([]);
-        for (const branch of branches) {
-          const after = await node.states(branch);
-          const states = before.get(branch)!;
-          expect(
-            [...after].every(([txid, state]) => states.get(txid) === state),
-            `seed ${seed}, ${branch}`,
-          ).toBe(true);
-          expect(Math.max(...after.keys())).toBe(Math.max(...states.keys()));
-        }
-        expect(node.time.store.violations).toEqual([]);
       }
-      expect(cleaned).toBeGreaterThan(10);
-    },
-    120_000,
-  );
+      const before = new Map<string, Map<number, string>>();
+      for (const branch of branches) {
+        await node.node.sync(branch);
+        before.set(branch, await node.states(branch));
+      }
+      const { clean, blocked, waitingFor } = await node.complete(...coupons.map(({ coupon }) => coupon));
+      expect(waitingFor).toBeUndefined();
+      expect([...clean, ...Object.keys(blocked)].sort(), `seed ${seed}`).toEqual(
+        coupons.map(({ coupon }) => coupon.id).sort(),
+      );
+      cleaned += clean.length;
+      // A branch that is named has it: whoever erases it there is not told that there is nothing.
+      for (const { coupon } of coupons)
+        for (const branch of blocked[coupon.id]?.branches ?? [])
+          expect(await node.holds(coupon.memoryIds[0]!, branch), `seed ${seed}, ${branch}`).toBe(true);
+      for (const { coupon, token } of coupons)
+        if (clean.includes(coupon.id)) expect(await node.residue(token), `seed ${seed}, ${token}`).toEqual([]);
+      for (const branch of branches) {
+        const after = await node.states(branch);
+        const states = before.get(branch)!;
+        expect(
+          [...after].every(([txid, state]) => states.get(txid) === state),
+          `seed ${seed}, ${branch}`,
+        ).toBe(true);
+        expect(Math.max(...after.keys())).toBe(Math.max(...states.keys()));
+      }
+      expect(node.time.store.violations).toEqual([]);
+    }
+    expect(cleaned).toBeGreaterThan(10);
+  }, 120_000);
 });
 
 describe("a deleted database", () => {

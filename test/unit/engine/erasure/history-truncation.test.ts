@@ -22,7 +22,8 @@ import type { CatalogBranch } from "../../../../src/format/history/catalog.ts";
 import { encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { readSegmentIndexes } from "../../../../src/format/history/segment.ts";
-import { BranchModel, withStore } from "../../../support/branch-model.ts";
+import { BranchModel } from "../../../support/branch-model.ts";
+import { withStore } from "../../../support/model-source.ts";
 import { seeded } from "../../../support/random.ts";
 
 /** The model's branch as its writer holds it, in the model's store. */
@@ -187,35 +188,32 @@ describe("cutTxid", () => {
 });
 
 describe("a cut", () => {
-  test(
-    "keeps every state from the cut on exactly as it was, and no object holds a group of any other (random " + "lives)",
-    async () => {
-      let cuts = 0;
-      for (let seed = 1; seed <= 40; seed++) {
-        const model = await lived(seed);
-        const { manifest, past } = await held(model);
-        const before = await readStates(model, past);
-        const beginnings = beginningsAt(model, past, model.below(past.manifest.txid + 1));
-        const clean = new Set(cleanObjects(past, beginnings));
-        const due = !isCut(past, beginnings, clean);
-        expect(await cutBranch(buildParts(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
-        cuts += due ? 1 : 0;
-        const after = await readPast(model, manifest);
-        const kept = restoringTimelines(past).flatMap((timeline, index) =>
-          beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: timeline.toTxid }],
-        );
-        const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
-        expect([...(await readStates(model, after))], `seed ${seed}`).toEqual(expected);
-        expect(
-          expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state),
-        ).toBe(true);
-        expect(await strays(model, after), `seed ${seed}`).toEqual([]);
-        const same = restoringTimelines(after).map(({ fromTxid }) => fromTxid);
-        expect(isCut(after, same, new Set(cleanObjects(after, same))), `seed ${seed}`).toBe(true);
-      }
-      expect(cuts).toBeGreaterThan(25);
-    },
-  );
+  test("keeps every state from the cut on as it was, and no object holds a group of another", async () => {
+    let cuts = 0;
+    for (let seed = 1; seed <= 40; seed++) {
+      const model = await lived(seed);
+      const { manifest, past } = await held(model);
+      const before = await readStates(model, past);
+      const beginnings = beginningsAt(model, past, model.below(past.manifest.txid + 1));
+      const clean = new Set(cleanObjects(past, beginnings));
+      const due = !isCut(past, beginnings, clean);
+      expect(await cutBranch(buildParts(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
+      cuts += due ? 1 : 0;
+      const after = await readPast(model, manifest);
+      const kept = restoringTimelines(past).flatMap((timeline, index) =>
+        beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: timeline.toTxid }],
+      );
+      const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
+      expect([...(await readStates(model, after))], `seed ${seed}`).toEqual(expected);
+      expect(
+        expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state),
+      ).toBe(true);
+      expect(await strays(model, after), `seed ${seed}`).toEqual([]);
+      const same = restoringTimelines(after).map(({ fromTxid }) => fromTxid);
+      expect(isCut(after, same, new Set(cleanObjects(after, same))), `seed ${seed}`).toBe(true);
+    }
+    expect(cuts).toBeGreaterThan(25);
+  });
 
   test("of a fork leaves nothing of its parent's groups in the child, and the child's states stay", async () => {
     for (let seed = 1; seed <= 15; seed++) {
@@ -262,24 +260,20 @@ describe("a cut", () => {
     expect(isCut(other, [other.manifest.fromTxid], new Set())).toBe(false);
   });
 
-  test(
-    "restores a beginning that lies in the tail, also when every object of the timeline is clean by another " +
-      "branch",
-    async () => {
-      const model = new BranchModel(seeded(4));
-      model.commit();
-      await model.ship(false);
-      model.commit();
-      model.commit();
-      await model.ship(true);
-      const { manifest, past } = await held(model);
-      const at = past.manifest.txid - 1;
-      expect(
-        await cutBranch(buildParts(model), manifest, past, [at], new Set(past.manifest.refs.map(({ id }) => id))),
-      ).toBe(true);
-      expect([...(await readStates(model, await readPast(model, manifest)))]).toEqual([...model.states].slice(-2));
-    },
-  );
+  test("restores a beginning that lies in the tail, also when another branch cleaned every object", async () => {
+    const model = new BranchModel(seeded(4));
+    model.commit();
+    await model.ship(false);
+    model.commit();
+    model.commit();
+    await model.ship(true);
+    const { manifest, past } = await held(model);
+    const at = past.manifest.txid - 1;
+    expect(
+      await cutBranch(buildParts(model), manifest, past, [at], new Set(past.manifest.refs.map(({ id }) => id))),
+    ).toBe(true);
+    expect([...(await readStates(model, await readPast(model, manifest)))]).toEqual([...model.states].slice(-2));
+  });
 
   test("writes only what must be written: whole objects above it stay as they are", async () => {
     const model = new BranchModel(seeded(5));

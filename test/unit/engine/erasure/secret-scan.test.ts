@@ -17,7 +17,7 @@ import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { encodeSegment, framePages } from "../../../../src/format/history/segment.ts";
 import { FileStore } from "../../../../src/store/file/file-store.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
-import { emptyManifest, modelUuid } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid } from "../../../support/model-source.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 

@@ -7,7 +7,7 @@ import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History, historyBytesMax } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { Timeline, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
-import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid, Ulids } from "../../../support/model-source.ts";
 import { seeded } from "../../../support/random.ts";
 
 const ulids = new Ulids();
@@ -46,59 +46,51 @@ function buildHistory(timelines: readonly Timeline[], checkpoints: readonly Name
 const named = (txid: number): NamedCheckpoint => ({ name: `at ${txid}`, txid, createdAtMs: 0 });
 
 describe("a history at its bound", () => {
-  test(
-    "F74: lets go of the oldest timelines that no checkpoint needs, and keeps every named state, timeline " +
-      "by timeline",
-    () => {
-      const random = seeded(5);
-      let history = buildHistory([]);
-      let oldestKept = 0;
-      for (let n = 0, fromTxid = 1; n < 400; n++) {
-        const timeline = buildTimeline(fromTxid, limits.timelineRefsMax);
-        // One in forty timelines has a name, somewhere within.
-        if (n % 40 === 7)
-          history = {
-            ...history,
-            checkpoints: [...history.checkpoints, named(fromTxid + Math.floor(random() * 10_000))],
-          };
-        history = withTimeline(history, timeline);
-        expect(history.timelines.at(-1)).toBe(timeline);
-        fromTxid = timeline.toTxid + 1;
-        oldestKept = history.timelines.find(
-          ({ fromTxid: from, toTxid }) => !history.checkpoints.some(({ txid }) => txid >= from && txid <= toTxid),
-        )!.fromTxid;
-      }
-      expect(oldestKept).toBeGreaterThan(1);
-      expect(history.timelines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(historyRefsMax);
-      expect(encodeHistory(history).length).toBeLessThanOrEqual(historyBytesMax);
-      const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
-      for (const { txid } of history.checkpoints) expect(findRestorePlan(manifest, history, txid)).toBeDefined();
-    },
-  );
+  test("F74: lets go of the oldest timelines that no checkpoint needs, and keeps every named state", () => {
+    const random = seeded(5);
+    let history = buildHistory([]);
+    let oldestKept = 0;
+    for (let n = 0, fromTxid = 1; n < 400; n++) {
+      const timeline = buildTimeline(fromTxid, limits.timelineRefsMax);
+      // One in forty timelines has a name, somewhere within.
+      if (n % 40 === 7)
+        history = {
+          ...history,
+          checkpoints: [...history.checkpoints, named(fromTxid + Math.floor(random() * 10_000))],
+        };
+      history = withTimeline(history, timeline);
+      expect(history.timelines.at(-1)).toBe(timeline);
+      fromTxid = timeline.toTxid + 1;
+      oldestKept = history.timelines.find(
+        ({ fromTxid: from, toTxid }) => !history.checkpoints.some(({ txid }) => txid >= from && txid <= toTxid),
+      )!.fromTxid;
+    }
+    expect(oldestKept).toBeGreaterThan(1);
+    expect(history.timelines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(historyRefsMax);
+    expect(encodeHistory(history).length).toBeLessThanOrEqual(historyBytesMax);
+    const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
+    for (const { txid } of history.checkpoints) expect(findRestorePlan(manifest, history, txid)).toBeDefined();
+  });
 
-  test(
-    "that checkpoints of an older build fill is brought down to what they need; when that is too much, they " +
-      "are to be deleted first",
-    () => {
-      // Every timeline holds the same named state, as after rewinds: the newest one is enough for it.
-      const again = Array.from({ length: 120 }, () => buildTimeline(1, limits.timelineRefsMax));
-      const full = withTimeline(buildHistory(again, [named(500)]), buildTimeline(1, limits.timelineRefsMax));
-      expect(full.timelines).toHaveLength(1);
-      expect(full.timelines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
-      expect(full.timelines[0]!.refs).toHaveLength(51);
-      const apart = Array.from({ length: 120 }, (_, n) => buildTimeline(1 + 20_000 * n, limits.timelineRefsMax));
-      const checkpoints = apart.map(({ toTxid }) => named(toTxid));
-      expect(() => withTimeline(buildHistory(apart, checkpoints), buildTimeline(10_000_000, 3))).toThrow(
-        expect.objectContaining({
-          code: "invalid_request",
-          message: expect.stringContaining("delete some first") as string,
-        }),
-      );
-      expect(
-        withTimeline(buildHistory(apart, checkpoints.slice(40)), buildTimeline(10_000_000, 3)).timelines.length,
-      ).toBeGreaterThan(80);
-    },
-  );
+  test("filled by an older build's checkpoints is cut to what they need; else they must be deleted", () => {
+    // Every timeline holds the same named state, as after rewinds: the newest one is enough for it.
+    const again = Array.from({ length: 120 }, () => buildTimeline(1, limits.timelineRefsMax));
+    const full = withTimeline(buildHistory(again, [named(500)]), buildTimeline(1, limits.timelineRefsMax));
+    expect(full.timelines).toHaveLength(1);
+    expect(full.timelines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
+    expect(full.timelines[0]!.refs).toHaveLength(51);
+    const apart = Array.from({ length: 120 }, (_, n) => buildTimeline(1 + 20_000 * n, limits.timelineRefsMax));
+    const checkpoints = apart.map(({ toTxid }) => named(toTxid));
+    expect(() => withTimeline(buildHistory(apart, checkpoints), buildTimeline(10_000_000, 3))).toThrow(
+      expect.objectContaining({
+        code: "invalid_request",
+        message: expect.stringContaining("delete some first") as string,
+      }),
+    );
+    expect(
+      withTimeline(buildHistory(apart, checkpoints.slice(40)), buildTimeline(10_000_000, 3)).timelines.length,
+    ).toBeGreaterThan(80);
+  });
 
   test("is bound in its number of timelines too", () => {
     let history = buildHistory(

@@ -78,32 +78,28 @@ async function longTimeline(time: VirtualTime, groups: number, refs: number): Pr
 }
 
 describe("a base image that cannot be made", () => {
-  test(
-    "for want of room is tried ever more rarely and said once; packing goes on; with room it is made " +
-      "without being asked for",
-    async () => {
-      const time = new VirtualTime();
-      const disk = new ScratchDisk();
-      const node = new TimedEngine(time, { idleCloseMs: 1e12 }, temporaryDirectory(), time.store, disk);
-      await node.put("k0");
-      await grow(node);
-      const before = disk.refused;
-      expect(await write(node, 60)).toEqual([]);
-      expect(disk.refused).toBeGreaterThan(0);
-      expect(disk.refused - before).toBeLessThan(8);
-      expect(node.notices.filter((notice) => notice.includes("base image"))).toEqual([
-        "a new base image could not be made: ENOSPC; trying again",
-      ]);
-      expect(node.engine.state.packs).toBeGreaterThan(2);
-      expect(time.manifest(node.uuid).refs.length).toBeLessThan(3 * packRefsMin);
-      disk.isFull = false;
-      // Nobody writes any more.
-      await time.pass(2 * compactorRetryMsMax);
-      expect(node.engine.state.rebases).toBe(1);
-      expect(node.notices.filter((notice) => notice.includes("base image"))).toHaveLength(2);
-      expect(node.notices).toContain("base images are made again");
-    },
-  );
+  test("for want of room is tried ever more rarely and said once; with room it is made unasked", async () => {
+    const time = new VirtualTime();
+    const disk = new ScratchDisk();
+    const node = new TimedEngine(time, { idleCloseMs: 1e12 }, temporaryDirectory(), time.store, disk);
+    await node.put("k0");
+    await grow(node);
+    const before = disk.refused;
+    expect(await write(node, 60)).toEqual([]);
+    expect(disk.refused).toBeGreaterThan(0);
+    expect(disk.refused - before).toBeLessThan(8);
+    expect(node.notices.filter((notice) => notice.includes("base image"))).toEqual([
+      "a new base image could not be made: ENOSPC; trying again",
+    ]);
+    expect(node.engine.state.packs).toBeGreaterThan(2);
+    expect(time.manifest(node.uuid).refs.length).toBeLessThan(3 * packRefsMin);
+    disk.isFull = false;
+    // Nobody writes any more.
+    await time.pass(2 * compactorRetryMsMax);
+    expect(node.engine.state.rebases).toBe(1);
+    expect(node.notices.filter((notice) => notice.includes("base image"))).toHaveLength(2);
+    expect(node.notices).toContain("base images are made again");
+  });
 
   test("for want of a scratch directory is made all the same: the directory is made anew", async () => {
     const time = new VirtualTime();
@@ -116,8 +112,7 @@ describe("a base image that cannot be made", () => {
   });
 
   test(
-    "F73: while it is made, and hangs, packing goes on, of its branch and of another database's; it still " +
-      "fits when it is done",
+    "F73: packing goes on while one is made and hangs; it still fits when it is done",
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
@@ -208,8 +203,7 @@ describe("a timeline that is full", () => {
   });
 
   test(
-    "with all the references that a manifest has room for, from an older build, ships what its log holds " +
-      "once it is packed",
+    "with all the references a manifest holds, from an older build, ships its log once packed",
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();

@@ -1,6 +1,5 @@
 /** Timelines as plain data: what restores what, and what follows from what. */
 import { describe, expect, it } from "vitest";
-import { packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
 import {
   closedTimeline,
   forkedManifest,
@@ -11,49 +10,13 @@ import {
   rewound,
   trimmed,
 } from "../../../../src/engine/history/timelines.ts";
-import type { Manifest, TailSegment } from "../../../../src/format/history/manifest.ts";
+import type { TailSegment } from "../../../../src/format/history/manifest.ts";
 import type { History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
-import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
-import { seeded } from "../../../support/random.ts";
-
-const ulids = new Ulids();
-const KiB = 1024;
-
-function delta(firstTxid: number, lastTxid: number, more: Partial<SegmentRef> = {}): SegmentRef {
-  return {
-    kind: "delta",
-    id: poolId("main", 1, ulids.next()),
-    firstTxid,
-    lastTxid,
-    cut: false,
-    lastAtMs: lastTxid * 10,
-    bytes: 1000,
-    rawBytes: 4096,
-    sha256: new Uint8Array(32),
-    ...more,
-  };
-}
-
-function image(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
-  return delta(txid, txid, { kind: "image", ...more });
-}
-
-function buildManifest(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): Manifest {
-  const txid = more.txid ?? refs.at(-1)!.lastTxid;
-  return {
-    ...emptyManifest("main"),
-    txid,
-    reservedTo: txid + 100,
-    pages: 10,
-    fromTxid: refs[0]!.firstTxid,
-    refs,
-    writerEpochs: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }],
-    ...more,
-  };
-}
+import { modelUuid } from "../../../support/model-source.ts";
+import { ulids, delta, image, buildManifest } from "../../../support/timeline-parts.ts";
 
 function buildHistory(timelines: History["timelines"], checkpoints: History["checkpoints"] = []): History {
   return { uuid: modelUuid, branchId: "main", timelines, checkpoints };
@@ -237,25 +200,21 @@ describe("succession", () => {
     expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 9 });
   });
 
-  it(
-    "F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was " +
-      "rewound below it",
-    () => {
-      const repacked = buildManifest([image(1), delta(2, 20)]);
-      const next = rebased(repacked, [image(9)], 500)!;
-      expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
-      expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
-      const before = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
-      const { refs, fromTxid } = rewound(before, findRestorePlan(before, undefined, 5)!, delta(21, 21), 0);
-      expect(
-        rebased(
-          { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
-          [image(9)],
-          500,
-        ),
-      ).toBeUndefined();
-    },
-  );
+  it("F73: a new base fits after its last delta was packed, not after a rewind below it", () => {
+    const repacked = buildManifest([image(1), delta(2, 20)]);
+    const next = rebased(repacked, [image(9)], 500)!;
+    expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
+    expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
+    const before = buildManifest([image(1), delta(2, 9), delta(10, 20)]);
+    const { refs, fromTxid } = rewound(before, findRestorePlan(before, undefined, 5)!, delta(21, 21), 0);
+    expect(
+      rebased(
+        { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
+        [image(9)],
+        500,
+      ),
+    ).toBeUndefined();
+  });
 
   it("a timeline with a tail is not closed", () => {
     const manifest = buildManifest([image(1), delta(2, 2)], {
@@ -290,108 +249,6 @@ describe("trimmed", () => {
     expect(kept).toMatchObject({ fromTxid: 1, toTxid: 15 });
     expect(spans(kept?.refs)).toEqual(["image 1-1", "delta 2-10", "delta 11-15 cut"]);
     expect(trimmed(buildHistory([timeline], [checkpoints[2]!]), 101).timelines).toEqual([]);
-  });
-});
-
-describe("packDue", () => {
-  const small = (count: number, from = 2, more: Partial<SegmentRef> = {}): SegmentRef[] =>
-    Array.from({ length: count }, (_, at) => delta(from + at, from + at, more));
-  const due = (refs: readonly SegmentRef[]): readonly [number, number] | undefined => {
-    const range = packDue(buildManifest([image(1), ...refs]));
-    return range && [range.from, range.to];
-  };
-
-  it("waits for sixteen of one size at the end", () => {
-    expect(due(small(15))).toBeUndefined();
-    expect(due(small(16))).toEqual([1, 17]);
-    expect(due([...small(16), delta(18, 18, { bytes: 300 * KiB })])).toBeUndefined();
-  });
-
-  it("does not write a large one again for a few small ones", () => {
-    const larger = small(15, 2, { bytes: 300 * KiB });
-    expect(due([...larger, ...small(15, 17)])).toBeUndefined();
-    expect(due([...larger, ...small(16, 17)])).toEqual([16, 32]);
-    expect(due([...small(16, 2, { bytes: 300 * KiB }), ...small(3, 18)])).toEqual([1, 20]);
-  });
-
-  it("puts together whatever sizes when they alternate for too long", () => {
-    const mixed = Array.from({ length: 70 }, (_, at) =>
-      delta(at + 2, at + 2, { bytes: at % 12 === 0 ? 300 * KiB : 1000 }),
-    );
-    expect(due(mixed)).toEqual([1, 71]);
-  });
-
-  it("makes packs of at most 64 MiB, and a full one is left alone", () => {
-    const large = small(20, 2, { bytes: 20 * KiB * KiB });
-    expect(due(large)).toEqual([1, 4]);
-    expect(due(small(40, 2, { bytes: 40 * KiB * KiB }))).toBeUndefined();
-  });
-
-  it("leaves images, cut references and other branches' objects where they are", () => {
-    const cut = delta(9, 9, { cut: true });
-    const foreign = delta(9, 9, { id: poolId(ulids.next(), 1, ulids.next()) });
-    for (const barrier of [cut, foreign, image(9)]) {
-      expect(due([...small(10), barrier, ...small(15, 20)])).toBeUndefined();
-      expect(due([...small(10), barrier, ...small(16, 20)])).toEqual([12, 28]);
-    }
-  });
-
-  it("bounds the number of references over a long life of odd sizes", () => {
-    const random = seeded(7);
-    let refs: SegmentRef[] = [image(1)];
-    let most = 0;
-    let written = 0;
-    let shipped = 0;
-    for (let txid = 2; txid < 20_000; txid++) {
-      const bytes = Math.ceil(2 ** (8 + random() * 12));
-      shipped += bytes;
-      refs.push(delta(txid, txid, { bytes }));
-      for (let range = packDue(buildManifest(refs)); range; range = packDue(buildManifest(refs))) {
-        const inputs = refs.slice(range.from, range.to);
-        const size = inputs.reduce((sum, ref) => sum + ref.bytes, 0);
-        expect(size).toBeLessThanOrEqual(64 * KiB * KiB);
-        expect(inputs.length).toBeGreaterThan(1);
-        written += size;
-        refs = [...packed(refs, inputs, delta(inputs[0]!.firstTxid, inputs.at(-1)!.lastTxid, { bytes: size }))!];
-      }
-      most = Math.max(most, refs.length - refs.filter((ref) => ref.bytes >= 32 * KiB * KiB).length);
-    }
-    expect(most).toBeLessThan(100);
-    expect(written / shipped).toBeLessThan(12);
-  });
-});
-
-describe("rebaseDue", () => {
-  it("waits until the deltas hold as much as the database, and 4 MiB", () => {
-    const refs = [image(1), delta(2, 9, { rawBytes: 3_000 * KiB }), delta(10, 12, { rawBytes: 2_000 * KiB })];
-    expect(rebaseDue(buildManifest(refs, { pages: 10 }))).toBe(12);
-    expect(rebaseDue(buildManifest(refs, { pages: 1_250 }))).toBe(12);
-    expect(rebaseDue(buildManifest(refs, { pages: 1_251 }))).toBeUndefined();
-    expect(rebaseDue(buildManifest(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
-  });
-
-  it(
-    "waits until the deltas have taken as much room as the images do, or hold four times what the database " + "does",
-    () => {
-      const timeline = (bytes: number, rawBytes: number) => [
-        image(1, { bytes: 1_000 * KiB }),
-        delta(2, 9, { bytes, rawBytes }),
-      ];
-      expect(rebaseDue(buildManifest(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-      expect(rebaseDue(buildManifest(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-      expect(rebaseDue(buildManifest(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
-    },
-  );
-
-  it("comes early when there are too many objects", () => {
-    const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];
-    expect(rebaseDue(buildManifest(refs, { pages: 1_000_000 }))).toBe(801);
-  });
-
-  it("needs a state of its own timeline that ends an object", () => {
-    const refs = [image(1), delta(2, 9, { rawBytes: 8_000 * KiB }), delta(10, 12, { cut: true })];
-    expect(rebaseDue(buildManifest(refs, { fromTxid: 12 }))).toBeUndefined();
-    expect(rebaseDue(buildManifest([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);
   });
 });
 

@@ -137,24 +137,20 @@ describe("a copy", () => {
 });
 
 describe("a purge of a node's copies", () => {
-  test(
-    "removes every file, what was set aside too, and then says so; the next use fetches a copy with a name " +
-      "of its own",
-    async () => {
-      const { time, b } = await pair();
-      await b.keys();
-      const aside = join(b.directory, "quarantine", b.uuid);
-      mkdirSync(aside, { recursive: true });
-      writeFileSync(join(aside, "main-1-x.db"), "x");
-      let files: string[] | undefined;
-      time.store.watch = (key) => void (key.startsWith("copies/") && (files = listFolders(b)));
-      await time.of(b.client.removeCopies(b.uuid, b.soon()));
-      expect(files).toEqual([]);
-      expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
-      expect(await b.keys()).toEqual(["first"]);
-      expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
-    },
-  );
+  test("removes every file, set aside or not, then says so; the next use fetches a copy anew", async () => {
+    const { time, b } = await pair();
+    await b.keys();
+    const aside = join(b.directory, "quarantine", b.uuid);
+    mkdirSync(aside, { recursive: true });
+    writeFileSync(join(aside, "main-1-x.db"), "x");
+    let files: string[] | undefined;
+    time.store.watch = (key) => void (key.startsWith("copies/") && (files = listFolders(b)));
+    await time.of(b.client.removeCopies(b.uuid, b.soon()));
+    expect(files).toEqual([]);
+    expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
+    expect(await b.keys()).toEqual(["first"]);
+    expect(await listCopies(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
+  });
 
   test("does nothing to a database that the node writes, and says so", async () => {
     const { time, a } = await pair();
@@ -165,42 +161,38 @@ describe("a purge of a node's copies", () => {
     expect(listFolders(a)).toEqual([]);
   });
 
-  test(
-    "F92: waits for a copy that is being brought to a newer state, removes what came of it, and the next " +
-      "use begins at the newest manifest",
-    async () => {
-      const { time, a, b } = await pair();
-      await b.keys();
-      for (let n = 0; n < 3; n++) {
-        await time.of(a.putting(`more${n}`, "main", {}, noise(400_000, n)));
-        await a.sync();
-      }
-      const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-      let fetching = 0;
-      time.store.decideFate = (verb, key): Fate => {
-        if (verb !== "get" || !key.includes("/seg/")) return "fine";
-        fetching++;
-        return { held: gate };
-      };
-      const applying = describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
-      await time.pass(200);
-      expect(fetching).toBeGreaterThan(0);
-      let isPurged = false;
-      const purging = b.client.removeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
-      await time.pass(2_000);
-      expect(isPurged).toBe(false);
-      expect((await listCopies(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
-      open();
-      await time.of(purging);
-      await time.of(applying);
-      time.store.decideFate = () => "fine";
-      const copies = await listCopies(time, b.uuid);
-      expect(copies.filter((copy) => copy.startsWith("b purged"))).toHaveLength(1);
-      expect(await b.keys()).toEqual(["first", "more0", "more1", "more2"]);
-      expect((await listCopies(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F92: waits for a copy that is being renewed, removes what came of it; then begins anew", async () => {
+    const { time, a, b } = await pair();
+    await b.keys();
+    for (let n = 0; n < 3; n++) {
+      await time.of(a.putting(`more${n}`, "main", {}, noise(400_000, n)));
+      await a.sync();
+    }
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let fetching = 0;
+    time.store.decideFate = (verb, key): Fate => {
+      if (verb !== "get" || !key.includes("/seg/")) return "fine";
+      fetching++;
+      return { held: gate };
+    };
+    const applying = describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
+    await time.pass(200);
+    expect(fetching).toBeGreaterThan(0);
+    let isPurged = false;
+    const purging = b.client.removeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
+    await time.pass(2_000);
+    expect(isPurged).toBe(false);
+    expect((await listCopies(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
+    open();
+    await time.of(purging);
+    await time.of(applying);
+    time.store.decideFate = () => "fine";
+    const copies = await listCopies(time, b.uuid);
+    expect(copies.filter((copy) => copy.startsWith("b purged"))).toHaveLength(1);
+    expect(await b.keys()).toEqual(["first", "more0", "more1", "more2"]);
+    expect((await listCopies(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("leaves a record for whoever is about to make a file, and none for whoever only was", async () => {
     const time = sharedTime();
@@ -230,61 +222,52 @@ describe("a purge of a node's copies", () => {
     expect(await listCopies(time, uuid)).toHaveLength(3);
   });
 
-  test(
-    "never ends with a file and no standing record, however reads, purges and faults of object storage " + "mix",
-    async () => {
-      const { time, b } = await pair();
-      const random = seeded(3);
-      for (let round = 0; round < 60; round++) {
-        time.store.decideFate = (_verb, key): Fate =>
-          key.startsWith("copies/")
-            ? (["fine", "fine", "refused", "answerLost", "requestLost"] as const)[Math.floor(random() * 5)]!
-            : "fine";
-        const acts = [
-          describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
-          describeOutcome(b.client.removeCopies(b.uuid, b.soon())),
-          describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
-        ];
-        await time.of(Promise.all(round % 2 === 0 ? acts : acts.toReversed()));
-        time.store.decideFate = () => "fine";
-        const own = (await openRecords(time).list(b.uuid)).filter(
-          (record) => record.node === "b" && isStanding(record),
-        );
-        if (listFolders(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
-      }
-    },
-  );
+  test("never ends with a file and no standing record, however reads, purges and faults mix", async () => {
+    const { time, b } = await pair();
+    const random = seeded(3);
+    for (let round = 0; round < 60; round++) {
+      time.store.decideFate = (_verb, key): Fate =>
+        key.startsWith("copies/")
+          ? (["fine", "fine", "refused", "answerLost", "requestLost"] as const)[Math.floor(random() * 5)]!
+          : "fine";
+      const acts = [
+        describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+        describeOutcome(b.client.removeCopies(b.uuid, b.soon())),
+        describeOutcome(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+      ];
+      await time.of(Promise.all(round % 2 === 0 ? acts : acts.toReversed()));
+      time.store.decideFate = () => "fine";
+      const own = (await openRecords(time).list(b.uuid)).filter((record) => record.node === "b" && isStanding(record));
+      if (listFolders(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
+    }
+  });
 });
 
 describe("a disk from a time when its node was alone", () => {
-  test(
-    "is registered before the node is one of several, once, what was set aside too; and again after it was " +
-      "alone again",
-    async () => {
-      const time = sharedTime();
-      const records = openRecords(time);
-      const directory = temporaryDirectory();
-      const databasesDirectory = join(directory, "db");
-      const uuids = [
-        "00000000-0000-4000-8000-000000000001",
-        "00000000-0000-4000-8000-000000000002",
-        "00000000-0000-4000-8000-000000000003",
-      ] as const;
-      for (const path of [
-        join(databasesDirectory, uuids[0]),
-        join(databasesDirectory, uuids[1]),
-        join(directory, "quarantine", uuids[2]),
-      ])
-        mkdirSync(path, { recursive: true });
-      writeFileSync(join(databasesDirectory, uuids[0], "main.db"), "x");
-      writeFileSync(join(directory, "quarantine", uuids[2], "main.db"), "x");
-      const owner = { node: "a", name: "alpha" };
-      for (let starts = 0; starts < 2; starts++) await registerCopies({ records, owner, databasesDirectory });
-      expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([1, 0, 1]);
-      unregisterCopies(databasesDirectory);
-      writeFileSync(join(databasesDirectory, uuids[1], "main.db"), "x");
-      await registerCopies({ records, owner, databasesDirectory });
-      expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([2, 1, 2]);
-    },
-  );
+  test("is registered before the node is one of several, once; and again after it was alone again", async () => {
+    const time = sharedTime();
+    const records = openRecords(time);
+    const directory = temporaryDirectory();
+    const databasesDirectory = join(directory, "db");
+    const uuids = [
+      "00000000-0000-4000-8000-000000000001",
+      "00000000-0000-4000-8000-000000000002",
+      "00000000-0000-4000-8000-000000000003",
+    ] as const;
+    for (const path of [
+      join(databasesDirectory, uuids[0]),
+      join(databasesDirectory, uuids[1]),
+      join(directory, "quarantine", uuids[2]),
+    ])
+      mkdirSync(path, { recursive: true });
+    writeFileSync(join(databasesDirectory, uuids[0], "main.db"), "x");
+    writeFileSync(join(directory, "quarantine", uuids[2], "main.db"), "x");
+    const owner = { node: "a", name: "alpha" };
+    for (let starts = 0; starts < 2; starts++) await registerCopies({ records, owner, databasesDirectory });
+    expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([1, 0, 1]);
+    unregisterCopies(databasesDirectory);
+    writeFileSync(join(databasesDirectory, uuids[1], "main.db"), "x");
+    await registerCopies({ records, owner, databasesDirectory });
+    expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([2, 1, 2]);
+  });
 });

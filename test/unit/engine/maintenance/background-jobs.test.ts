@@ -55,59 +55,51 @@ function keeping(most?: number): Keeping {
   return { time, chores, records, notices, work };
 }
 
-test(
-  "a deleted database of which a dead node may have a copy is looked at ever more rarely, why is said " +
-    "once, and it goes when the copy is gone",
-  async () => {
-    const { time, chores, records, notices, work } = keeping();
-    const [uuid, dayMs] = [uuidOf(1), 86_400_000];
-    const dead = { node: "01HF7YAT000000000000000001", name: "dead" };
-    await time.of(records.register(uuid, dead));
-    await time.of(time.store.put(purgeKey(uuid), Buffer.from("n"), { kind: "absent" }));
-    const looks = (): number => time.store.count("list");
-    chores.purge(uuid);
-    await work(dayMs, 10_000);
-    const first = looks();
-    expect(notices).toEqual([expect.stringContaining("a copy on node dead (01HF7YAT000000000000000001)")]);
-    await work(dayMs, 10_000);
-    // A look lists three times.
-    expect(looks() - first).toBeLessThanOrEqual(3 * 25);
-    expect(looks()).toBeGreaterThan(first);
-    await time.of(records.purged(uuid, dead.node, 1, undefined));
-    await work(purgeAgainMsMax + 20_000, 10_000);
-    expect(time.store.keys("")).toEqual([]);
-    expect(notices).toHaveLength(1);
-    const after = looks();
-    await work(dayMs, 10_000);
-    expect(looks()).toBe(after);
-  },
-);
+test("a deleted database with a copy on a dead node is looked at ever more rarely until it is gone", async () => {
+  const { time, chores, records, notices, work } = keeping();
+  const [uuid, dayMs] = [uuidOf(1), 86_400_000];
+  const dead = { node: "01HF7YAT000000000000000001", name: "dead" };
+  await time.of(records.register(uuid, dead));
+  await time.of(time.store.put(purgeKey(uuid), Buffer.from("n"), { kind: "absent" }));
+  const looks = (): number => time.store.count("list");
+  chores.purge(uuid);
+  await work(dayMs, 10_000);
+  const first = looks();
+  expect(notices).toEqual([expect.stringContaining("a copy on node dead (01HF7YAT000000000000000001)")]);
+  await work(dayMs, 10_000);
+  // A look lists three times.
+  expect(looks() - first).toBeLessThanOrEqual(3 * 25);
+  expect(looks()).toBeGreaterThan(first);
+  await time.of(records.purged(uuid, dead.node, 1, undefined));
+  await work(purgeAgainMsMax + 20_000, 10_000);
+  expect(time.store.keys("")).toEqual([]);
+  expect(notices).toHaveLength(1);
+  const after = looks();
+  await work(dayMs, 10_000);
+  expect(looks()).toBe(after);
+});
 
-test(
-  "collections beyond the bound are left to what brings them back; deletions beyond it are refused until " +
-    "some are purged",
-  async () => {
-    const { time, chores, work } = keeping(4);
-    for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
-    await work(20_000);
-    expect(chores.collections).toBe(4);
-    // There is room again.
-    for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
-    await work(20_000);
-    expect(chores.collections).toBe(8);
-    for (let n = 11; n <= 14; n++) {
-      await time.of(time.store.put(`${databasePrefix(uuidOf(n))}catalog`, new Uint8Array(1), { kind: "absent" }));
-      expect(chores.mayPurge).toBe(true);
-      chores.purge(uuidOf(n));
-    }
-    expect(chores.mayPurge).toBe(false);
-    // However many wait to be purged, garbage is collected.
-    chores.leftBehind(uuidOf(20), 1_000);
-    await work(30_000);
-    expect(chores.collections).toBe(9);
-    expect(time.store.keys("db/")).toEqual([]);
-    // Until they were looked for once more, however late an object may come.
-    await work(lateGraces * graceMs + 30_000);
+test("collections beyond the bound are left for later; deletions are refused until some are purged", async () => {
+  const { time, chores, work } = keeping(4);
+  for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
+  await work(20_000);
+  expect(chores.collections).toBe(4);
+  // There is room again.
+  for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
+  await work(20_000);
+  expect(chores.collections).toBe(8);
+  for (let n = 11; n <= 14; n++) {
+    await time.of(time.store.put(`${databasePrefix(uuidOf(n))}catalog`, new Uint8Array(1), { kind: "absent" }));
     expect(chores.mayPurge).toBe(true);
-  },
-);
+    chores.purge(uuidOf(n));
+  }
+  expect(chores.mayPurge).toBe(false);
+  // However many wait to be purged, garbage is collected.
+  chores.leftBehind(uuidOf(20), 1_000);
+  await work(30_000);
+  expect(chores.collections).toBe(9);
+  expect(time.store.keys("db/")).toEqual([]);
+  // Until they were looked for once more, however late an object may come.
+  await work(lateGraces * graceMs + 30_000);
+  expect(chores.mayPurge).toBe(true);
+});

@@ -147,32 +147,28 @@ test("another node's claim in between makes what is not shipped nobody's", () =>
   );
 });
 
-test(
-  "our own claims that give up what would follow our file leave it what it is; those that give up some of " +
-    "it do not",
-  () => {
-    const state = { txid: 360, committedAtMs: 0, writerEpochId: id(4) };
-    const claims = (...firstTxids: number[]): Manifest["writerEpochs"] => [
-      ...manifest.writerEpochs,
-      ...firstTxids.map((firstTxid, index) => ({
-        epoch: 5 + index,
-        id: id(5 + index),
-        firstTxid,
-        lastTxid: firstTxid - 1,
-      })),
-    ];
-    const of = (firstLost: number, writerEpochs: Manifest["writerEpochs"]): Manifest => ({
-      ...manifest,
-      writerEpochs,
-      lost: [...manifest.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
-      reservedTo: writerEpochs.at(-1)!.firstTxid + 99,
-    });
-    const standing = (one: Manifest, nodeId = "us"): Standing => computeStanding(one, state, nodeId, () => undefined);
-    expect(standing(of(361, claims(401)))).toBe("ahead");
-    // The first of them was given up by the second.
-    expect(standing(of(361, claims(401, 501)))).toBe("ahead");
-    expect(standing(of(351, claims(401)))).toBe("orphaned");
-    expect(standing(of(362, claims(401)))).toBe("orphaned");
-    expect(standing(of(361, claims(401)), "them")).toBe("orphaned");
-  },
-);
+test("our claims that give up what would follow our file leave it as it is; others do not", () => {
+  const state = { txid: 360, committedAtMs: 0, writerEpochId: id(4) };
+  const claims = (...firstTxids: number[]): Manifest["writerEpochs"] => [
+    ...manifest.writerEpochs,
+    ...firstTxids.map((firstTxid, index) => ({
+      epoch: 5 + index,
+      id: id(5 + index),
+      firstTxid,
+      lastTxid: firstTxid - 1,
+    })),
+  ];
+  const of = (firstLost: number, writerEpochs: Manifest["writerEpochs"]): Manifest => ({
+    ...manifest,
+    writerEpochs,
+    lost: [...manifest.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
+    reservedTo: writerEpochs.at(-1)!.firstTxid + 99,
+  });
+  const standing = (one: Manifest, nodeId = "us"): Standing => computeStanding(one, state, nodeId, () => undefined);
+  expect(standing(of(361, claims(401)))).toBe("ahead");
+  // The first of them was given up by the second.
+  expect(standing(of(361, claims(401, 501)))).toBe("ahead");
+  expect(standing(of(351, claims(401)))).toBe("orphaned");
+  expect(standing(of(362, claims(401)))).toBe("orphaned");
+  expect(standing(of(361, claims(401)), "them")).toBe("orphaned");
+});

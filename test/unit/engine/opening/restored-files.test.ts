@@ -122,27 +122,24 @@ describe("what is on disk, and in which order", () => {
     expect(disk.entry("main.db.restored")).toMatchObject({ went: -1 });
   });
 
-  test(
-    "a file that is rolled forward is written behind its markers, and synced before the mark of a mixture " + "goes",
-    async () => {
-      const { time, node, older } = await written();
-      kill(node);
-      const { node: next, disk } = ledgered(time, older);
-      expect(await next.keys()).toHaveLength(7);
-      const { ino } = statSync(getFilePath(next));
-      const first = disk.deeds.findIndex((deed) => deed.what === "write" && deed.inode === ino);
-      const { synced } = disk.findLast(ino);
-      expect(first).toBeGreaterThan(0);
-      const [patching, restored] = [disk.entry("main.db.patching"), disk.entry("main.db.restored")];
-      for (const { came } of [patching, restored]) {
-        expect(came).toBeGreaterThanOrEqual(0);
-        expect(came).toBeLessThan(first);
-      }
-      expect(synced).toBeGreaterThan(first);
-      expect(patching.went).toBeGreaterThan(synced);
-      expect(restored.went).toBe(-1);
-    },
-  );
+  test("a file that is rolled forward is written behind its markers and synced before they go", async () => {
+    const { time, node, older } = await written();
+    kill(node);
+    const { node: next, disk } = ledgered(time, older);
+    expect(await next.keys()).toHaveLength(7);
+    const { ino } = statSync(getFilePath(next));
+    const first = disk.deeds.findIndex((deed) => deed.what === "write" && deed.inode === ino);
+    const { synced } = disk.findLast(ino);
+    expect(first).toBeGreaterThan(0);
+    const [patching, restored] = [disk.entry("main.db.patching"), disk.entry("main.db.restored")];
+    for (const { came } of [patching, restored]) {
+      expect(came).toBeGreaterThanOrEqual(0);
+      expect(came).toBeLessThan(first);
+    }
+    expect(synced).toBeGreaterThan(first);
+    expect(patching.went).toBeGreaterThan(synced);
+    expect(restored.went).toBe(-1);
+  });
 
   test("a first file is synced before its name is", async () => {
     const time = new VirtualTime();
@@ -198,65 +195,57 @@ describe("transaction ids of a file that was not written here", () => {
 });
 
 describe("what a node has acknowledged and not shipped", () => {
-  test(
-    "is shipped, though a claim that could not know it for all there was came in between, and a death right " +
-      "behind that",
-    async () => {
-      const { time, node } = await written();
-      await node.close();
-      node.wipe();
-      const restored = start(time, {}, node.directory);
-      expect(await restored.keys()).toHaveLength(7);
-      const marker = `${getFilePath(restored)}.restored`;
-      expect(existsSync(marker)).toBe(true);
-      await restored.put("durable", "main", { durable: true });
-      expect(existsSync(marker)).toBe(false);
-      refusePuts(time.store);
-      const { txid } = await restored.put("answered");
-      kill(restored);
-      // That the marker went was not synced: a loss of power brings it back.
-      writeFileSync(marker, "");
-      allowAll(time.store);
-      const next = start(time, {}, node.directory);
-      const dead = new Promise<void>((resolve) => {
-        next.world.atCrashPoint = (name) => {
-          if (name !== "claimed") return;
-          kill(next);
-          resolve();
-        };
-      });
-      next.putting("another").catch(() => {});
-      await time.of(dead);
-      expect(time.manifest(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
-      const last = start(time, {}, node.directory);
-      expect(await last.keys()).toContain("answered");
-      await last.sync();
-      expect(time.manifest(node.uuid).txid).toBe(txid);
-      expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
-      expect(await keysInStore(time)).toContain("answered");
-      expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
-    },
-  );
+  test("is shipped, though a claim came in between that could not know all of it, and a death then", async () => {
+    const { time, node } = await written();
+    await node.close();
+    node.wipe();
+    const restored = start(time, {}, node.directory);
+    expect(await restored.keys()).toHaveLength(7);
+    const marker = `${getFilePath(restored)}.restored`;
+    expect(existsSync(marker)).toBe(true);
+    await restored.put("durable", "main", { durable: true });
+    expect(existsSync(marker)).toBe(false);
+    refusePuts(time.store);
+    const { txid } = await restored.put("answered");
+    kill(restored);
+    // That the marker went was not synced: a loss of power brings it back.
+    writeFileSync(marker, "");
+    allowAll(time.store);
+    const next = start(time, {}, node.directory);
+    const dead = new Promise<void>((resolve) => {
+      next.world.atCrashPoint = (name) => {
+        if (name !== "claimed") return;
+        kill(next);
+        resolve();
+      };
+    });
+    next.putting("another").catch(() => {});
+    await time.of(dead);
+    expect(time.manifest(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
+    const last = start(time, {}, node.directory);
+    expect(await last.keys()).toContain("answered");
+    await last.sync();
+    expect(time.manifest(node.uuid).txid).toBe(txid);
+    expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
+    expect(await keysInStore(time)).toContain("answered");
+    expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
+  });
 
-  test(
-    "is not taken for less than all by the next start, though the file was restored under a claim that the " +
-      "node had",
-    async () => {
-      const { time, node } = await written();
-      await time.pass(idleCloseMs + 5_000);
-      // As after a rewind whose file could not be folded together.
-      rmSync(getFilePath(node));
-      expect(await node.keys()).toHaveLength(7);
-      expect(existsSync(`${getFilePath(node)}.restored`)).toBe(true);
-      refusePuts(time.store);
-      const { txid } = await node.put("answered");
-      expect(existsSync(`${getFilePath(node)}.restored`)).toBe(false);
-      kill(node);
-      allowAll(time.store);
-      const next = start(time, {}, node.directory);
-      expect((await next.put("next")).txid).toBe(txid + 1);
-    },
-  );
+  test("is not taken for less than all by the next start, though restored under a claim of the node", async () => {
+    const { time, node } = await written();
+    await time.pass(idleCloseMs + 5_000);
+    // As after a rewind whose file could not be folded together.
+    rmSync(getFilePath(node));
+    expect(await node.keys()).toHaveLength(7);
+    expect(existsSync(`${getFilePath(node)}.restored`)).toBe(true);
+    refusePuts(time.store);
+    const { txid } = await node.put("answered");
+    expect(existsSync(`${getFilePath(node)}.restored`)).toBe(false);
+    kill(node);
+    allowAll(time.store);
+    const next = start(time, {}, node.directory);
+    expect((await next.put("next")).txid).toBe(txid + 1);
+  });
 });
 
 describe("a file that takes the place of another", () => {

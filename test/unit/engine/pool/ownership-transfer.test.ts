@@ -15,33 +15,29 @@ import {
 import type { Fate } from "../../../support/scripted-store.ts";
 
 describe("a database that is not held", () => {
-  test(
-    "takes no write, no user SQL that may write, no sync, no act on branches and no primary read; nothing " +
-      "happens for it",
-    async () => {
-      const time = sharedTime();
-      const node = new LeasedNode(time, "a");
-      await node.renew();
-      const batch = {
-        statements: [{ text: "CREATE TABLE t (n)", paramsJson: undefined }],
-        atomic: true,
-        mayWrite: true,
-      };
-      const calls = [
-        node.putting("k"),
-        node.client.sqlWrite(node.at("main"), batch, node.soon()),
-        node.client.sync(node.at("main"), node.soon()),
-        node.primaryKeys(),
-        node.branching({ act: "fork", name: "dev" }),
-        node.branching({ act: "list" }),
-        node.branching({ act: "rewind", to: "1" }),
-        node.branching({ act: "delete", name: "dev" }),
-      ];
-      expect(await time.of(Promise.all(calls.map(describeOutcome)))).toEqual(calls.map(() => "unheld"));
-      expect([...time.store.counts]).toEqual([]);
-      expect(readdirSync(join(node.directory, "db"))).toEqual([]);
-    },
-  );
+  test("takes no write, user SQL, sync, act on branches or primary read; nothing happens for it", async () => {
+    const time = sharedTime();
+    const node = new LeasedNode(time, "a");
+    await node.renew();
+    const batch = {
+      statements: [{ text: "CREATE TABLE t (n)", paramsJson: undefined }],
+      atomic: true,
+      mayWrite: true,
+    };
+    const calls = [
+      node.putting("k"),
+      node.client.sqlWrite(node.at("main"), batch, node.soon()),
+      node.client.sync(node.at("main"), node.soon()),
+      node.primaryKeys(),
+      node.branching({ act: "fork", name: "dev" }),
+      node.branching({ act: "list" }),
+      node.branching({ act: "rewind", to: "1" }),
+      node.branching({ act: "delete", name: "dev" }),
+    ];
+    expect(await time.of(Promise.all(calls.map(describeOutcome)))).toEqual(calls.map(() => "unheld"));
+    expect([...time.store.counts]).toEqual([]);
+    expect(readdirSync(join(node.directory, "db"))).toEqual([]);
+  });
 
   test("is deleted all the same", async () => {
     const { time, a, b } = await pair();
@@ -52,27 +48,23 @@ describe("a database that is not held", () => {
 });
 
 describe("handing over", () => {
-  test(
-    "distribution-03: the next holder finds everything, goes on without a gap under a higher epoch; the " +
-      "last one writes no more",
-    async () => {
-      const { time, a, b } = await pair();
-      await a.put("second");
-      await a.releaseDatabase();
-      expect(time.manifest(a.uuid)).toMatchObject({ epoch: 1, txid: 2, reservedTo: 2, node: "a" });
-      expect(await describeOutcome(a.put("late"))).toBe("unheld");
-      await b.hold(2);
-      expect((await b.put("third")).txid).toBe(3);
-      expect(await b.keys()).toEqual(["first", "second", "third"]);
-      expect(time.manifest(a.uuid)).toMatchObject({ epoch: 2, node: "b", lost: [] });
-      await b.releaseDatabase();
-      await a.hold(3);
-      expect((await a.put("fourth", "main", { durable: true })).txid).toBe(4);
-      expect(await keysInStore(time)).toEqual(["first", "fourth", "second", "third"]);
-      expect(await a.fenced()).toEqual([]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("distribution-03: the next holder finds everything and goes on without a gap at a higher epoch", async () => {
+    const { time, a, b } = await pair();
+    await a.put("second");
+    await a.releaseDatabase();
+    expect(time.manifest(a.uuid)).toMatchObject({ epoch: 1, txid: 2, reservedTo: 2, node: "a" });
+    expect(await describeOutcome(a.put("late"))).toBe("unheld");
+    await b.hold(2);
+    expect((await b.put("third")).txid).toBe(3);
+    expect(await b.keys()).toEqual(["first", "second", "third"]);
+    expect(time.manifest(a.uuid)).toMatchObject({ epoch: 2, node: "b", lost: [] });
+    await b.releaseDatabase();
+    await a.hold(3);
+    expect((await a.put("fourth", "main", { durable: true })).txid).toBe(4);
+    expect(await keysInStore(time)).toEqual(["first", "fourth", "second", "third"]);
+    expect(await a.fenced()).toEqual([]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("gives back the ids of branches that were closed long before, and those of every branch", async () => {
     const time = sharedTime();
@@ -103,28 +95,24 @@ describe("handing over", () => {
     expect(await keysInStore(time)).toEqual(["begun", "durable", "first"]);
   });
 
-  test(
-    "is refused in bounded time when object storage is away: the rest stays in the log, and the node that " +
-      "takes the database again ships it",
-    async () => {
-      const { time, a, b } = await pair();
-      time.store.decideFate = () => "refused";
-      await a.put("unshipped");
-      const startedMs = time.scheduler.nowMs;
-      expect(await describeOutcome(a.releaseDatabase())).toBe("unavailable");
-      expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs + 2_000);
-      expect(a.notices.join()).toContain("let go of before all of it was shipped");
-      expect(await describeOutcome(a.put("more"))).toBe("unheld");
-      time.store.decideFate = () => "fine";
-      await a.hold(2);
-      await a.put("after", "main", { durable: true });
-      expect(await keysInStore(time)).toEqual(["after", "first", "unshipped"]);
-      await a.releaseDatabase();
-      await b.hold(3);
-      expect(await b.keys()).toEqual(["after", "first", "unshipped"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("is refused in time when object storage is away; the node's next taking ships the rest", async () => {
+    const { time, a, b } = await pair();
+    time.store.decideFate = () => "refused";
+    await a.put("unshipped");
+    const startedMs = time.scheduler.nowMs;
+    expect(await describeOutcome(a.releaseDatabase())).toBe("unavailable");
+    expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs + 2_000);
+    expect(a.notices.join()).toContain("let go of before all of it was shipped");
+    expect(await describeOutcome(a.put("more"))).toBe("unheld");
+    time.store.decideFate = () => "fine";
+    await a.hold(2);
+    await a.put("after", "main", { durable: true });
+    expect(await keysInStore(time)).toEqual(["after", "first", "unshipped"]);
+    await a.releaseDatabase();
+    await b.hold(3);
+    expect(await b.keys()).toEqual(["after", "first", "unshipped"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("of what was only read here leaves its writer's manifests alone", async () => {
     const { time, a, b } = await pair();
@@ -169,21 +157,18 @@ describe("taking", () => {
     expect(time.manifest(a.uuid)).toMatchObject({ epoch: 7, txid: 3, lost: [] });
   });
 
-  test(
-    "sees branches that another node made, and a copy that was open for reading is brought to the newest " + "head",
-    async () => {
-      const { time, a, b } = await pair();
-      expect(await b.keys()).toEqual(["first"]);
-      await a.put("second");
-      await a.branch({ act: "fork", name: "dev" });
-      await a.put("on dev", "dev");
-      await a.releaseDatabase();
-      await b.hold(2);
-      expect(await time.of(b.primaryKeys())).toEqual(["first", "second"]);
-      expect(await b.keys("dev")).toEqual(["first", "on dev", "second"]);
-      expect((await b.put("third")).txid).toBe(3);
-    },
-  );
+  test("sees branches that another node made, and brings a copy open for reading to the newest head", async () => {
+    const { time, a, b } = await pair();
+    expect(await b.keys()).toEqual(["first"]);
+    await a.put("second");
+    await a.branch({ act: "fork", name: "dev" });
+    await a.put("on dev", "dev");
+    await a.releaseDatabase();
+    await b.hold(2);
+    expect(await time.of(b.primaryKeys())).toEqual(["first", "second"]);
+    expect(await b.keys("dev")).toEqual(["first", "on dev", "second"]);
+    expect((await b.put("third")).txid).toBe(3);
+  });
 
   test("F51: an epoch is never given twice, though the terms begin anew", async () => {
     const { time, a, b } = await pair();
@@ -198,30 +183,27 @@ describe("taking", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "F53: of two that claim at once one wins; the other's writes are turned away and have not " + "happened",
-    async () => {
-      const { time, a, b } = await pair();
-      await a.releaseDatabase();
-      // Coordination has failed: both believe that they hold the database.
-      await a.hold(2);
-      await b.hold(3);
-      await Promise.all([time.of(describeOutcome(a.primaryKeys())), time.of(describeOutcome(b.primaryKeys()))]);
-      const outcomes = await time.of(
-        Promise.all([describeOutcome(a.putting("of a")), describeOutcome(b.putting("of b"))]),
-      );
-      expect(outcomes.toSorted()).toEqual(["done", "unheld"]);
-      const [winner, loser] = outcomes[0] === "done" ? [a, b] : [b, a];
-      expect(await loser.fenced()).toEqual([loser === a ? 2 : 3]);
-      expect(await winner.fenced()).toEqual([]);
-      expect(await describeOutcome(loser.put("again"))).toBe("unheld");
-      await winner.releaseDatabase();
-      await loser.hold(4);
-      await loser.put("again");
-      expect(await loser.keys()).toEqual(["again", "first", `of ${winner.name}`]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F53: of two that claim at once one wins; the other's writes have not happened", async () => {
+    const { time, a, b } = await pair();
+    await a.releaseDatabase();
+    // Coordination has failed: both believe that they hold the database.
+    await a.hold(2);
+    await b.hold(3);
+    await Promise.all([time.of(describeOutcome(a.primaryKeys())), time.of(describeOutcome(b.primaryKeys()))]);
+    const outcomes = await time.of(
+      Promise.all([describeOutcome(a.putting("of a")), describeOutcome(b.putting("of b"))]),
+    );
+    expect(outcomes.toSorted()).toEqual(["done", "unheld"]);
+    const [winner, loser] = outcomes[0] === "done" ? [a, b] : [b, a];
+    expect(await loser.fenced()).toEqual([loser === a ? 2 : 3]);
+    expect(await winner.fenced()).toEqual([]);
+    expect(await describeOutcome(loser.put("again"))).toBe("unheld");
+    await winner.releaseDatabase();
+    await loser.hold(4);
+    await loser.put("again");
+    expect(await loser.keys()).toEqual(["again", "first", `of ${winner.name}`]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F54: whoever dies right after his claim loses nothing for the next one", async () => {
     const { time, a, b } = await pair();
@@ -239,23 +221,20 @@ describe("taking", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "ends with the lease: one that is lost meanwhile leaves nothing held, though the next one is " + "certain",
-    async () => {
-      const { time, b } = await pair();
-      await b.renew();
-      const catalogArrives = Promise.withResolvers<void>();
-      time.store.decideFate = (verb, key): Fate =>
-        verb === "get" && key.endsWith("/catalog") ? { held: catalogArrives.promise } : "fine";
-      const holding = describeOutcome(b.holding(2));
-      await time.pass(10);
-      await b.lose();
-      await b.renew();
-      catalogArrives.resolve();
-      expect(await time.of(holding)).toBe("unheld");
-      expect(await describeOutcome(b.put("k"))).toBe("unheld");
-    },
-  );
+  test("ends with the lease: one that is lost meanwhile leaves nothing held", async () => {
+    const { time, b } = await pair();
+    await b.renew();
+    const catalogArrives = Promise.withResolvers<void>();
+    time.store.decideFate = (verb, key): Fate =>
+      verb === "get" && key.endsWith("/catalog") ? { held: catalogArrives.promise } : "fine";
+    const holding = describeOutcome(b.holding(2));
+    await time.pass(10);
+    await b.lose();
+    await b.renew();
+    catalogArrives.resolve();
+    expect(await time.of(holding)).toBe("unheld");
+    expect(await describeOutcome(b.put("k"))).toBe("unheld");
+  });
 
   test("again makes a claim of another node come too late that was sent while that one held the database", async () => {
     const { time, a, b } = await pair();

@@ -83,19 +83,16 @@ test("a process that closes leaves the log as it is, also when the owner's lock 
   log.close();
 });
 
-test(
-  "what a statement needs of the machine is all it has: no descriptor but its pipes and SQLite's " + "files",
-  async () => {
-    const process = new ProcessUnderTest();
-    await process.run("read", [["SELECT 1"]]);
-    const open = readdirSync(`/proc/${process.pid}/fd`).map((name) => readlinkSync(`/proc/${process.pid}/fd/${name}`));
-    const strange = open.filter(
-      (target) => !/^(?:socket:|pipe:|anon_inode:|\/dev\/null$)/.test(target) && !target.startsWith(process.directory),
-    );
-    expect(strange).toEqual([]);
-    expect(open.filter((target) => target.startsWith("socket:"))).toHaveLength(2);
-  },
-);
+test("a statement's process has no descriptor but its pipes and SQLite's files", async () => {
+  const process = new ProcessUnderTest();
+  await process.run("read", [["SELECT 1"]]);
+  const open = readdirSync(`/proc/${process.pid}/fd`).map((name) => readlinkSync(`/proc/${process.pid}/fd/${name}`));
+  const strange = open.filter(
+    (target) => !/^(?:socket:|pipe:|anon_inode:|\/dev\/null$)/.test(target) && !target.startsWith(process.directory),
+  );
+  expect(strange).toEqual([]);
+  expect(open.filter((target) => target.startsWith("socket:"))).toHaveLength(2);
+});
 
 test("whoever starts on the data directory waits for processes of the node before", async () => {
   const process = new ProcessUnderTest();

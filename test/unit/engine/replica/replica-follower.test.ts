@@ -25,31 +25,27 @@ async function pair(): Promise<{ time: VirtualTime; writer: LeasedNode; replica:
 const durable = { durable: true };
 
 describe("a copy", () => {
-  test(
-    "replica-stream-1, distribution-06: the first read wakes it; ships after that are seen by plain reads " +
-      "within three seconds, and the file is sound",
-    async () => {
-      const { time, writer, replica } = await pair();
-      expect(await replica.read("kv.list", { ns: "n" })).toMatchObject({
-        value: { keys: ["first"] },
-        txid: 1,
-        durableTxid: 1,
-      });
-      const keys = ["first"];
-      for (let round = 0; round < 5; round++) {
-        for (let one = 0; one < 4; one++) {
-          keys.push(`key ${round} ${one}`);
-          await writer.put(keys.at(-1)!, "main");
-        }
-        await time.pass(3_000);
-        expect(await replica.list()).toEqual(keys.toSorted());
+  test("replica-stream-1, distribution-06: a read wakes it; ships are then seen within three seconds", async () => {
+    const { time, writer, replica } = await pair();
+    expect(await replica.read("kv.list", { ns: "n" })).toMatchObject({
+      value: { keys: ["first"] },
+      txid: 1,
+      durableTxid: 1,
+    });
+    const keys = ["first"];
+    for (let round = 0; round < 5; round++) {
+      for (let one = 0; one < 4; one++) {
+        keys.push(`key ${round} ${one}`);
+        await writer.put(keys.at(-1)!, "main");
       }
-      expect(replica.integrity()).toBe("ok");
-      expect(replica.notices).toEqual([]);
-      expect(time.store.violations).toEqual([]);
-      expect(time.manifest(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
-    },
-  );
+      await time.pass(3_000);
+      expect(await replica.list()).toEqual(keys.toSorted());
+    }
+    expect(replica.integrity()).toBe("ok");
+    expect(replica.notices).toEqual([]);
+    expect(time.store.violations).toEqual([]);
+    expect(time.manifest(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
+  });
 
   test("answers what the writer answers at the same transaction id, in the same bytes", async () => {
     const { time, writer, replica } = await pair();
@@ -92,22 +88,19 @@ describe("a copy", () => {
     expect(replica.integrity()).toBe("ok");
   });
 
-  test(
-    "of a database that nobody has written yet is empty, and becomes what the first writer begins " + "with",
-    async () => {
-      const time = sharedTime();
-      const [writer, replica] = [new LeasedNode(time, "writer"), new ReplicaNode(time)];
-      expect(await replica.list()).toEqual([]);
-      expect(await describeOutcome(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
-      await writer.hold(1, longMs);
-      const { txid } = await writer.put("first", "main", durable);
-      replica.seen.forget();
-      expect(await replica.list({ minTxid: txid })).toEqual(["first"]);
-      // Its own empty file may be that of another build: the writer's image was fetched.
-      const image = time.manifest(writer.uuid).refs.find(({ kind }) => kind === "image")!;
-      expect(replica.seen.of("seg").map(({ key }) => key)).toContain(segmentKey(writer.uuid, image.id));
-    },
-  );
+  test("of a database that nobody has written yet is empty, and becomes the first writer's", async () => {
+    const time = sharedTime();
+    const [writer, replica] = [new LeasedNode(time, "writer"), new ReplicaNode(time)];
+    expect(await replica.list()).toEqual([]);
+    expect(await describeOutcome(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
+    await writer.hold(1, longMs);
+    const { txid } = await writer.put("first", "main", durable);
+    replica.seen.forget();
+    expect(await replica.list({ minTxid: txid })).toEqual(["first"]);
+    // Its own empty file may be that of another build: the writer's image was fetched.
+    const image = time.manifest(writer.uuid).refs.find(({ kind }) => kind === "image")!;
+    expect(replica.seen.of("seg").map(({ key }) => key)).toContain(segmentKey(writer.uuid, image.id));
+  });
 });
 
 describe("Min-Txid", () => {
@@ -123,24 +116,21 @@ describe("Min-Txid", () => {
     }
   });
 
-  test(
-    "F82: of what the writer has not shipped is turned away as behind, after a bounded time and few " + "requests",
-    async () => {
-      const { time, writer, replica } = await pair();
-      await replica.list();
-      time.store.decideFate = (verb, key) =>
-        verb === "put" && key.includes("/head/") ? { held: new Promise(() => {}) } : "fine";
-      const { txid } = await writer.put("logged");
-      replica.seen.forget();
-      const startedMs = time.scheduler.nowMs;
-      const many = Array.from({ length: 50 }, () => describeOutcome(replica.listing({ minTxid: txid })));
-      expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
-      expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(replicaPatienceMs + 50);
-      expect(replica.seen.of("head").length).toBeLessThan(60);
-      // The first look learns the version.
-      expect(replica.seen.of("head").filter(({ isSame }) => !isSame).length).toBeLessThanOrEqual(1);
-    },
-  );
+  test("F82: of what the writer has not shipped is refused as behind in bounded time and requests", async () => {
+    const { time, writer, replica } = await pair();
+    await replica.list();
+    time.store.decideFate = (verb, key) =>
+      verb === "put" && key.includes("/head/") ? { held: new Promise(() => {}) } : "fine";
+    const { txid } = await writer.put("logged");
+    replica.seen.forget();
+    const startedMs = time.scheduler.nowMs;
+    const many = Array.from({ length: 50 }, () => describeOutcome(replica.listing({ minTxid: txid })));
+    expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
+    expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(replicaPatienceMs + 50);
+    expect(replica.seen.of("head").length).toBeLessThan(60);
+    // The first look learns the version.
+    expect(replica.seen.of("head").filter(({ isSame }) => !isSame).length).toBeLessThanOrEqual(1);
+  });
 
   test("F82: far beyond what any writer may have given, one look is enough", async () => {
     const { time, replica } = await pair();
@@ -171,30 +161,26 @@ describe("Min-Txid", () => {
     expect(await replica.list()).toEqual(["first", "kept"]);
   });
 
-  test(
-    "F60: of a write that was lost is refused as soon as the next claim stands, before anything is written " +
-      "under it",
-    async () => {
-      const { time, writer, replica } = await pair();
-      await replica.list();
-      let manifestsLeft = 0;
-      time.store.decideFate = (verb, key) =>
-        verb === "put" && key.includes("/head/") && manifestsLeft-- <= 0 ? "refused" : "fine";
-      const { txid: lostTxid } = await writer.put("lost");
-      writer.kill();
-      const next = new LeasedNode(time, "next");
-      await next.hold(2, longMs);
-      manifestsLeft = 1;
-      await next.put("not shipped");
-      expect(time.manifest(next.uuid)).toMatchObject({
-        epoch: 2,
-        txid: 1,
-        lost: [expect.objectContaining({ firstTxid: lostTxid })],
-      });
-      expect(await describeOutcome(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
-      expect(await replica.list()).toEqual(["first"]);
-    },
-  );
+  test("F60: of a lost write is refused once the next claim stands, before a write under it", async () => {
+    const { time, writer, replica } = await pair();
+    await replica.list();
+    let manifestsLeft = 0;
+    time.store.decideFate = (verb, key) =>
+      verb === "put" && key.includes("/head/") && manifestsLeft-- <= 0 ? "refused" : "fine";
+    const { txid: lostTxid } = await writer.put("lost");
+    writer.kill();
+    const next = new LeasedNode(time, "next");
+    await next.hold(2, longMs);
+    manifestsLeft = 1;
+    await next.put("not shipped");
+    expect(time.manifest(next.uuid)).toMatchObject({
+      epoch: 2,
+      txid: 1,
+      lost: [expect.objectContaining({ firstTxid: lostTxid })],
+    });
+    expect(await describeOutcome(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
+    expect(await replica.list()).toEqual(["first"]);
+  });
 });
 
 describe("looking", () => {
@@ -288,23 +274,20 @@ describe("looking", () => {
     expect(await replica.list({ consistency: "cached" })).toContain("first");
   });
 
-  test(
-    "while object storage is away reads go on from what is here, and what must be newer is " + "unavailable",
-    async () => {
-      const { time, writer, replica } = await pair();
-      await replica.list();
-      await writer.put("second", "main", durable);
-      time.store.decideFate = () => "refused";
-      for (let round = 0; round < 20; round++) {
-        expect(await replica.list()).toEqual(["first"]);
-        await time.pass(1_000);
-      }
-      expect(await describeOutcome(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
-      time.store.decideFate = () => "fine";
-      expect(await replica.list({ minTxid: 2 })).toEqual(["first", "second"]);
-      expect(replica.notices).toEqual([]);
-    },
-  );
+  test("while object storage is away reads go on from here, and what must be newer is unavailable", async () => {
+    const { time, writer, replica } = await pair();
+    await replica.list();
+    await writer.put("second", "main", durable);
+    time.store.decideFate = () => "refused";
+    for (let round = 0; round < 20; round++) {
+      expect(await replica.list()).toEqual(["first"]);
+      await time.pass(1_000);
+    }
+    expect(await describeOutcome(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
+    time.store.decideFate = () => "fine";
+    expect(await replica.list({ minTxid: 2 })).toEqual(["first", "second"]);
+    expect(replica.notices).toEqual([]);
+  });
 
   test("what is held is not followed", async () => {
     const { time, writer, replica } = await pair();
@@ -352,22 +335,19 @@ describe("a cache that lags", () => {
     expect(replica.integrity()).toBe("ok");
   });
 
-  test(
-    "F81: that gives nothing but old manifests makes a closed copy unavailable, and leaves its file " + "alone",
-    async () => {
-      const { time, writer, replica } = await pair();
-      const key = manifestKey(writer.uuid, "main");
-      const old = time.store.read(key)!;
-      const { txid } = await writer.put("second", "main", durable);
-      expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
-      await time.pass(idleCloseMs + followIdleMs + 5_000);
-      replica.seen.between = (asked, found) => (asked === key ? old : found);
-      expect(await describeOutcome(time.of(replica.listing()))).toBe("unavailable");
-      replica.seen.between = undefined;
-      replica.seen.forget();
-      expect(await replica.list()).toEqual(["first", "second"]);
-      expect(replica.seen.of("seg")).toEqual([]);
-      expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch", "seen"]);
-    },
-  );
+  test("F81: that gives only old manifests makes a closed copy unavailable, and leaves its file", async () => {
+    const { time, writer, replica } = await pair();
+    const key = manifestKey(writer.uuid, "main");
+    const old = time.store.read(key)!;
+    const { txid } = await writer.put("second", "main", durable);
+    expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
+    await time.pass(idleCloseMs + followIdleMs + 5_000);
+    replica.seen.between = (asked, found) => (asked === key ? old : found);
+    expect(await describeOutcome(time.of(replica.listing()))).toBe("unavailable");
+    replica.seen.between = undefined;
+    replica.seen.forget();
+    expect(await replica.list()).toEqual(["first", "second"]);
+    expect(replica.seen.of("seg")).toEqual([]);
+    expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch", "seen"]);
+  });
 });

@@ -64,57 +64,53 @@ function threaded(spawn = segmentWorker): ThreadedMaker {
 const noise = (connection: Connection, key: number, bytes: number): void =>
   void connection.run(`INSERT OR REPLACE INTO t (k, v) VALUES (?, randomblob(${bytes}))`, key);
 
-test(
-  "here and on a thread the same segments come out, what they hold is what the log holds, and each goes " +
-    "on where the last one ended",
-  async () => {
-    const { path, commit, buildOrder } = setup();
-    for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
-    commit((connection) => noise(connection, 100, 3 * MiB));
-    const reader = new WalReader(path);
-    const logged = reader.read(1_000, Infinity);
-    reader.close();
-    const makers: SegmentMaker[] = [inlineMaker(inlinePress), inlineMaker(threadedPress), threaded()];
-    const runs = await Promise.all(
-      makers.map(async (maker) => {
-        const all = [];
-        for (let next = buildOrder({ groupsMax: 10 }); next.firstTxid <= 31;) {
-          const made = (await maker.make(next))!;
-          all.push(made);
-          next = buildOrder({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
-        }
-        return all;
-      }),
-    );
-    expect(runs[2]!.map(({ segment, sha256 }) => [computeSha256(segment.bytes), sha256])).toEqual(
-      runs[0]!.map(({ sha256 }) => [sha256, sha256]),
-    );
-    for (const run of runs)
-      expect(run.map(({ segment }) => [segment.firstTxid, segment.lastTxid, segment.lastAtMs])).toEqual([
-        [1, 10, 100],
-        [11, 20, 200],
-        [21, 30, 300],
-        [31, 31, 310],
-      ]);
-    for (const { images } of logged) for (const { page, bytes } of images) makeCanonical(bytes, page);
-    for (const run of runs) {
-      const groups = (await Promise.all(run.map(({ segment }) => decodeSegments(segment.bytes, inlinePress))))
-        .flat()
-        .flatMap((segment) => segment.groups);
-      const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) =>
-        images.map(({ page, bytes }) => [page, computeSha256(bytes)]);
-      expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
-    }
-    expect(
-      runs[2]!.every(
-        ({ writerEpochs, pages }, at) =>
-          Buffer.compare(writerEpochs[0]!.id, writerEpoch) === 0 &&
-          writerEpochs[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
-          pages > 0,
-      ),
-    ).toBe(true);
-  },
-);
+test("here and on a thread the same segments come out of the log, each where the last one ended", async () => {
+  const { path, commit, buildOrder } = setup();
+  for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
+  commit((connection) => noise(connection, 100, 3 * MiB));
+  const reader = new WalReader(path);
+  const logged = reader.read(1_000, Infinity);
+  reader.close();
+  const makers: SegmentMaker[] = [inlineMaker(inlinePress), inlineMaker(threadedPress), threaded()];
+  const runs = await Promise.all(
+    makers.map(async (maker) => {
+      const all = [];
+      for (let next = buildOrder({ groupsMax: 10 }); next.firstTxid <= 31;) {
+        const made = (await maker.make(next))!;
+        all.push(made);
+        next = buildOrder({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
+      }
+      return all;
+    }),
+  );
+  expect(runs[2]!.map(({ segment, sha256 }) => [computeSha256(segment.bytes), sha256])).toEqual(
+    runs[0]!.map(({ sha256 }) => [sha256, sha256]),
+  );
+  for (const run of runs)
+    expect(run.map(({ segment }) => [segment.firstTxid, segment.lastTxid, segment.lastAtMs])).toEqual([
+      [1, 10, 100],
+      [11, 20, 200],
+      [21, 30, 300],
+      [31, 31, 310],
+    ]);
+  for (const { images } of logged) for (const { page, bytes } of images) makeCanonical(bytes, page);
+  for (const run of runs) {
+    const groups = (await Promise.all(run.map(({ segment }) => decodeSegments(segment.bytes, inlinePress))))
+      .flat()
+      .flatMap((segment) => segment.groups);
+    const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) =>
+      images.map(({ page, bytes }) => [page, computeSha256(bytes)]);
+    expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
+  }
+  expect(
+    runs[2]!.every(
+      ({ writerEpochs, pages }, at) =>
+        Buffer.compare(writerEpochs[0]!.id, writerEpoch) === 0 &&
+        writerEpochs[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
+        pages > 0,
+    ),
+  ).toBe(true);
+});
 
 test("a tail's segment takes the one before in while all is one frame, and then begins anew", async () => {
   const { commit, buildOrder } = setup();
@@ -185,70 +181,63 @@ test("a log that is exchanged while it is read is noticed", async () => {
   truncateSync(logPath(path), 0);
 });
 
-test(
-  "a file's images and what it says of itself are the same, here and on a thread; a file that is none is " +
-    "refused alike",
-  async () => {
-    const { path, connection, commit } = setup();
-    for (let n = 0; n < 40; n++) commit((own) => noise(own, n, 30_000));
-    connection.raw.pragma("wal_checkpoint(TRUNCATE)");
-    const file = readFileSync(path);
-    const pages = file.length / pageBytes;
-    const order = {
-      path,
-      from: 3,
-      to: pages - 2,
-      pages,
-      txid: 40,
-      committedAtMs: 400,
-      uuid,
-      branchId: "main",
-      epoch: 1,
-    };
-    const [here, there] = await Promise.all(
-      [inlineMaker(inlinePress), threaded()].map(async (maker) => ({
-        image: await maker.image(order),
-        state: await maker.state(path, true),
-      })),
-    );
-    expect([there!.image, there!.state]).toEqual([here!.image, here!.state]);
-    expect(there!.state).toMatchObject({ txid: 40, committedAtMs: 400 });
-    const [segment] = await decodeSegments(there!.image.bytes, inlinePress);
-    expect(segment!.groups[0]!.images.map(({ page }) => page)).toEqual(
-      Array.from({ length: pages - 4 }, (_, at) => at + 3),
-    );
-    for (const { page, bytes } of segment!.groups[0]!.images) {
-      const own = new Uint8Array(file.subarray((page - 1) * pageBytes, page * pageBytes));
-      makeCanonical(own, page);
-      expect(Buffer.compare(bytes, own)).toBe(0);
-    }
-    const broken = `${path}.broken`;
-    writeFileSync(broken, Buffer.alloc(pageBytes, 1));
-    for (const maker of [inlineMaker(inlinePress), threaded()]) {
-      await expect(maker.state(broken, true)).rejects.toMatchObject({ kind: "corrupt" });
-      await expect(maker.image({ ...order, path: broken, from: 1, to: 4 })).rejects.toMatchObject({ kind: "corrupt" });
-    }
-  },
-);
+test("a file's images are the same here and on a thread; a file that is none is refused alike", async () => {
+  const { path, connection, commit } = setup();
+  for (let n = 0; n < 40; n++) commit((own) => noise(own, n, 30_000));
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+  const file = readFileSync(path);
+  const pages = file.length / pageBytes;
+  const order = {
+    path,
+    from: 3,
+    to: pages - 2,
+    pages,
+    txid: 40,
+    committedAtMs: 400,
+    uuid,
+    branchId: "main",
+    epoch: 1,
+  };
+  const [here, there] = await Promise.all(
+    [inlineMaker(inlinePress), threaded()].map(async (maker) => ({
+      image: await maker.image(order),
+      state: await maker.state(path, true),
+    })),
+  );
+  expect([there!.image, there!.state]).toEqual([here!.image, here!.state]);
+  expect(there!.state).toMatchObject({ txid: 40, committedAtMs: 400 });
+  const [segment] = await decodeSegments(there!.image.bytes, inlinePress);
+  expect(segment!.groups[0]!.images.map(({ page }) => page)).toEqual(
+    Array.from({ length: pages - 4 }, (_, at) => at + 3),
+  );
+  for (const { page, bytes } of segment!.groups[0]!.images) {
+    const own = new Uint8Array(file.subarray((page - 1) * pageBytes, page * pageBytes));
+    makeCanonical(own, page);
+    expect(Buffer.compare(bytes, own)).toBe(0);
+  }
+  const broken = `${path}.broken`;
+  writeFileSync(broken, Buffer.alloc(pageBytes, 1));
+  for (const maker of [inlineMaker(inlinePress), threaded()]) {
+    await expect(maker.state(broken, true)).rejects.toMatchObject({ kind: "corrupt" });
+    await expect(maker.image({ ...order, path: broken, from: 1, to: 4 })).rejects.toMatchObject({ kind: "corrupt" });
+  }
+});
 
-test(
-  "a thread that is lost fails its orders as a store that is away would, and another one takes the " + "next",
-  async () => {
-    const { commit, buildOrder } = setup();
-    commit((connection) => noise(connection, 1, 8 * MiB));
-    const workers: Worker[] = [];
-    const maker = threaded(() => {
-      const worker = segmentWorker();
-      workers.push(worker);
-      return worker;
-    });
-    const lost = [maker.make(buildOrder()), maker.make(buildOrder())];
-    void workers[0]!.terminate();
-    for (const order of lost) await expect(order).rejects.toMatchObject({ kind: "unavailable" });
-    expect((await maker.make(buildOrder()))!.segment.lastTxid).toBe(1);
-    expect(workers).toHaveLength(2);
-  },
-);
+test("a thread that is lost fails its orders as a store that is away; another takes the next", async () => {
+  const { commit, buildOrder } = setup();
+  commit((connection) => noise(connection, 1, 8 * MiB));
+  const workers: Worker[] = [];
+  const maker = threaded(() => {
+    const worker = segmentWorker();
+    workers.push(worker);
+    return worker;
+  });
+  const lost = [maker.make(buildOrder()), maker.make(buildOrder())];
+  void workers[0]!.terminate();
+  for (const order of lost) await expect(order).rejects.toMatchObject({ kind: "unavailable" });
+  expect((await maker.make(buildOrder()))!.segment.lastTxid).toBe(1);
+  expect(workers).toHaveLength(2);
+});
 
 test(
   "a transaction of 300 MiB, as an older build could leave one, costs its compressed bytes once",
@@ -297,47 +286,43 @@ async function* given(objects: readonly FetchedObject[], error?: Error): AsyncGe
   if (error) throw error;
 }
 
-test(
-  "here and on a thread the same file is restored, beside segments that are made, and a fault of the " +
-    "fetching comes back as it was",
-  async () => {
-    const branch = await shippedBranch();
-    const plan = branch.findRestorePlan(branch.manifest.txid);
-    const objects: FetchedObject[] = [];
-    for await (const { ref, bytes } of fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images]))
-      objects.push({ ref, bytes });
-    const { commit, buildOrder } = setup();
-    commit((connection) => noise(connection, 1, MiB));
-    const elsewhere = threaded();
-    const files: Buffer[] = [];
-    for (const maker of [inlineMaker(inlinePress), elsewhere]) {
-      const path = branch.path();
-      const [pages, made] = await Promise.all([
-        maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects)),
-        maker.make(buildOrder()),
-      ]);
-      expect(made?.segment.lastTxid).toBe(1);
-      files.push(readFileSync(path));
-      expect(pages * pageBytes).toBe(files[0]!.length);
-      await maker.remove(path);
-      expect(existsSync(path)).toBe(false);
-      // What is thrown here is what was thrown there: the store's own word, with its cause.
-      const fault = new StoreError("unavailable", "the store is away", { reason: "away" });
-      await expect(
-        maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(0, 1), fault)),
-      ).rejects.toBe(fault);
-      await expect(
-        maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(1))),
-      ).rejects.toMatchObject({ kind: "corrupt" });
-      const rotten = objects.map(({ ref, bytes }) => ({ ref, bytes: bytes.slice(0, -1) }));
-      await expect(maker.restore({ uuid: branch.source.uuid, plan, path }, given(rotten))).rejects.toMatchObject({
-        kind: "corrupt",
-      });
-      expect(existsSync(path)).toBe(false);
-    }
-    expect(Buffer.compare(files[0]!, files[1]!)).toBe(0);
-  },
-);
+test("here and on a thread the same file is restored, and a fault of fetching comes back as it was", async () => {
+  const branch = await shippedBranch();
+  const plan = branch.findRestorePlan(branch.manifest.txid);
+  const objects: FetchedObject[] = [];
+  for await (const { ref, bytes } of fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images]))
+    objects.push({ ref, bytes });
+  const { commit, buildOrder } = setup();
+  commit((connection) => noise(connection, 1, MiB));
+  const elsewhere = threaded();
+  const files: Buffer[] = [];
+  for (const maker of [inlineMaker(inlinePress), elsewhere]) {
+    const path = branch.path();
+    const [pages, made] = await Promise.all([
+      maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects)),
+      maker.make(buildOrder()),
+    ]);
+    expect(made?.segment.lastTxid).toBe(1);
+    files.push(readFileSync(path));
+    expect(pages * pageBytes).toBe(files[0]!.length);
+    await maker.remove(path);
+    expect(existsSync(path)).toBe(false);
+    // What is thrown here is what was thrown there: the store's own word, with its cause.
+    const fault = new StoreError("unavailable", "the store is away", { reason: "away" });
+    await expect(
+      maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(0, 1), fault)),
+    ).rejects.toBe(fault);
+    await expect(
+      maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(1))),
+    ).rejects.toMatchObject({ kind: "corrupt" });
+    const rotten = objects.map(({ ref, bytes }) => ({ ref, bytes: bytes.slice(0, -1) }));
+    await expect(maker.restore({ uuid: branch.source.uuid, plan, path }, given(rotten))).rejects.toMatchObject({
+      kind: "corrupt",
+    });
+    expect(existsSync(path)).toBe(false);
+  }
+  expect(Buffer.compare(files[0]!, files[1]!)).toBe(0);
+});
 
 test("a restore whose thread is lost fails, and the next one has a new thread", async () => {
   const branch = await shippedBranch();

@@ -56,8 +56,7 @@ describe("the ages of commits", () => {
 });
 
 test(
-  "F33: a slow store: the bound on the age of what is not shipped holds for the oldest acknowledged " +
-    "write, and the metric tells its age",
+  "F33: over a slow store the age of unshipped writes is bounded and told by the metric",
   { timeout: 60_000 },
   async () => {
     const time = new VirtualTime();

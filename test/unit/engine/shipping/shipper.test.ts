@@ -1,30 +1,19 @@
 /** From the log to object storage: when, in how many puts, and what happens while the store is away. */
-import { cpSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { decodeManifest, encodeManifest } from "../../../../src/format/history/manifest.ts";
 import { manifestKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
-import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import type { Fate } from "../../../support/scripted-store.ts";
-import { temporaryDirectory } from "../../../support/temporary.ts";
-import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+import { noise, TimedEngine } from "../../../support/timed-engine.ts";
 import { shipLogBytes } from "../../../../src/engine/shipping/shipper.ts";
+import { startAudited } from "../../../support/audited-node.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
-  const time = new VirtualTime();
-  time.store.audit();
-  return { time, node: new TimedEngine(time, options) };
-}
-
-const logBytes = (node: TimedEngine): number => statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size;
-
 describe("when groups are shipped", () => {
   test("a standard write is in object storage one interval after it, in one segment and one manifest", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("first", "main", { durable: true });
     const before = { ...Object.fromEntries(time.store.counts) };
     await node.put("k");
@@ -38,7 +27,7 @@ describe("when groups are shipped", () => {
   });
 
   test("a log that grows fast is shipped before the interval is over", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("first", "main", { durable: true });
     const startedMs = time.scheduler.nowMs;
     for (let n = 0; time.manifest(node.uuid).txid === 1; n++)
@@ -47,34 +36,30 @@ describe("when groups are shipped", () => {
     expect(time.manifest(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * shipLogBytes);
   });
 
-  test(
-    "a durable group costs at most 1.1 conditional puts, spills of the tail included, and the tail keeps " +
-      "its bounds",
-    async () => {
-      const { time, node } = setup();
-      await node.put("first", "main", { durable: true });
-      const before = time.store.count("put");
-      const groups = node.engine.counters.groups;
-      let spills = 0;
-      for (let n = 0; n < 200; n++) {
-        const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
-        expect(durableTxid).toBeGreaterThanOrEqual(txid);
-        const { tail } = time.manifest(node.uuid);
-        if (tail.length === 0) spills++;
-        expect(tail.length).toBeLessThanOrEqual(limits.tailSegmentsMax);
-        expect(tail.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(limits.tailBytesMax);
-      }
-      expect(node.engine.counters.groups - groups).toBe(200);
-      expect(spills).toBeGreaterThan(0);
-      expect((time.store.count("put") - before) / 200).toBeLessThanOrEqual(1.1);
-      expect(time.store.violations).toEqual([]);
-      const again = await node.again(true);
-      expect(await again.keys()).toHaveLength(201);
-    },
-  );
+  test("a durable group costs at most 1.1 conditional puts, and the tail keeps its bounds", async () => {
+    const { time, node } = startAudited();
+    await node.put("first", "main", { durable: true });
+    const before = time.store.count("put");
+    const groups = node.engine.counters.groups;
+    let spills = 0;
+    for (let n = 0; n < 200; n++) {
+      const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
+      expect(durableTxid).toBeGreaterThanOrEqual(txid);
+      const { tail } = time.manifest(node.uuid);
+      if (tail.length === 0) spills++;
+      expect(tail.length).toBeLessThanOrEqual(limits.tailSegmentsMax);
+      expect(tail.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(limits.tailBytesMax);
+    }
+    expect(node.engine.counters.groups - groups).toBe(200);
+    expect(spills).toBeGreaterThan(0);
+    expect((time.store.count("put") - before) / 200).toBeLessThanOrEqual(1.1);
+    expect(time.store.violations).toEqual([]);
+    const again = await node.again(true);
+    expect(await again.keys()).toHaveLength(201);
+  });
 
   test("segments-01: the base once, then contiguous segments up to the manifest", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     for (let n = 0; n < 10; n++) {
       await node.put(`k${n}`);
       await time.pass(limits.shipIntervalMs + 20);
@@ -87,7 +72,7 @@ describe("when groups are shipped", () => {
   });
 
   test("segments-03: the bytes put stay in proportion to the bytes changed", async () => {
-    const { node } = setup();
+    const { node } = startAudited();
     await node.put("first", "main", { durable: true });
     await node.sql([
       "CREATE TABLE big (body TEXT)",
@@ -104,7 +89,7 @@ describe("when groups are shipped", () => {
   });
 
   test("a large transaction of user SQL is shipped in one segment, and is all there on an empty disk", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.sql([
       "CREATE TABLE big (n INTEGER PRIMARY KEY, body TEXT)",
       ...Array.from({ length: 100 }, (_, n) => `INSERT INTO big VALUES (${n}, '${noise(200 * KiB, n)}')`),
@@ -117,7 +102,7 @@ describe("when groups are shipped", () => {
   });
 
   test("the reservation is extended long before it is used up", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("k", "main", { durable: true });
     const { reservedTo } = time.manifest(node.uuid);
     expect(reservedTo).toBe(limits.txidReserve);
@@ -128,7 +113,7 @@ describe("when groups are shipped", () => {
   });
 
   test("what an earlier process has left is shipped without reserving more: no ids were given beyond", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("k", "main", { durable: true });
     await node.put("on this disk only");
     node.kill();
@@ -145,67 +130,59 @@ describe("when groups are shipped", () => {
     expect(time.manifest(next.uuid).lost).toEqual([]);
   });
 
-  test(
-    "what is being shipped of it when the branch is claimed is shipped again, under a name that no " +
-      "collector takes for garbage",
-    async () => {
-      const { time, node } = setup();
-      await node.put("k", "main", { durable: true });
-      await node.put("on this disk only");
-      node.kill();
-      const next = new TimedEngine(time, {}, node.directory);
-      let held = 0;
-      time.store.decideFate = (verb, key): Fate =>
-        verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine";
-      expect(await next.keys()).toHaveLength(2);
-      while (held === 0) await time.pass(100);
-      await next.put("claimed");
-      const { epoch } = time.manifest(next.uuid);
-      await time.pass(20_000);
-      expect(time.manifest(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
-      expect(epoch).toBe(2);
-      const shipped = time.manifest(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
-      expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("what is being shipped when the branch is claimed is shipped again under another name", async () => {
+    const { time, node } = startAudited();
+    await node.put("k", "main", { durable: true });
+    await node.put("on this disk only");
+    node.kill();
+    const next = new TimedEngine(time, {}, node.directory);
+    let held = 0;
+    time.store.decideFate = (verb, key): Fate =>
+      verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine";
+    expect(await next.keys()).toHaveLength(2);
+    while (held === 0) await time.pass(100);
+    await next.put("claimed");
+    const { epoch } = time.manifest(next.uuid);
+    await time.pass(20_000);
+    expect(time.manifest(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
+    expect(epoch).toBe(2);
+    const shipped = time.manifest(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
+    expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
+    expect(time.store.violations).toEqual([]);
+  });
 });
 
 describe("an outage of the store", () => {
-  test(
-    "F33: standard writes go on to the bound of time, then 429 with Retry-After; on its return everything " +
-      "drains in order",
-    async () => {
-      const { time, node } = setup({ unshippedMsMax: 20_000 });
-      await node.put("k", "main", { durable: true });
-      time.store.decideFate = () => "refused";
-      const acknowledged: string[] = ["k"];
-      let refused: unknown;
-      for (let n = 0; refused === undefined && n < 200; n++) {
-        await node.put(`k${n}`).then(
-          () => acknowledged.push(`k${n}`),
-          (error: unknown) => (refused = error),
-        );
-        await time.pass(500);
-      }
-      expect(refused).toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
-      expect(acknowledged.length).toBeGreaterThan(30);
-      expect(await node.keys()).toEqual(acknowledged.toSorted());
-      time.store.decideFate = () => "fine";
-      await node.sync();
-      const { refs, txid } = time.manifest(node.uuid);
-      for (const [at, ref] of refs.entries())
-        if (at > 0) expect(ref.firstTxid).toBeLessThanOrEqual(refs[at - 1]!.lastTxid + 1);
-      expect(txid).toBe(acknowledged.length);
-      await node.put("after");
-      const again = await node.again(true);
-      expect(await again.keys()).toEqual([...acknowledged, "after"].toSorted());
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F33: standard writes go on to the bound, then 429; on its return all drains in order", async () => {
+    const { time, node } = startAudited({ unshippedMsMax: 20_000 });
+    await node.put("k", "main", { durable: true });
+    time.store.decideFate = () => "refused";
+    const acknowledged: string[] = ["k"];
+    let refused: unknown;
+    for (let n = 0; refused === undefined && n < 200; n++) {
+      await node.put(`k${n}`).then(
+        () => acknowledged.push(`k${n}`),
+        (error: unknown) => (refused = error),
+      );
+      await time.pass(500);
+    }
+    expect(refused).toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
+    expect(acknowledged.length).toBeGreaterThan(30);
+    expect(await node.keys()).toEqual(acknowledged.toSorted());
+    time.store.decideFate = () => "fine";
+    await node.sync();
+    const { refs, txid } = time.manifest(node.uuid);
+    for (const [at, ref] of refs.entries())
+      if (at > 0) expect(ref.firstTxid).toBeLessThanOrEqual(refs[at - 1]!.lastTxid + 1);
+    expect(txid).toBe(acknowledged.length);
+    await node.put("after");
+    const again = await node.again(true);
+    expect(await again.keys()).toEqual([...acknowledged, "after"].toSorted());
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F33: the bound of bytes sheds as well, and a durable write is never answered as done", async () => {
-    const { time, node } = setup({ unshippedBytesMax: 1 * MiB });
+    const { time, node } = startAudited({ unshippedBytesMax: 1 * MiB });
     await node.put("k", "main", { durable: true });
     time.store.decideFate = () => "refused";
     const durable = node.putting("never", "main", { durable: true, deadlineMs: node.world.monotonicMs() + 5_000 });
@@ -228,7 +205,7 @@ describe("an outage of the store", () => {
   });
 
   test("F29: a segment whose answer was lost is put once more under its name and stands there once", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("k", "main", { durable: true });
     let lost = 0;
     time.store.decideFate = (verb, key): Fate =>
@@ -242,7 +219,7 @@ describe("an outage of the store", () => {
   });
 
   test("F30: a manifest whose answer was lost is recognised by its nonce, and acknowledges once", async () => {
-    const { time, node } = setup();
+    const { time, node } = startAudited();
     await node.put("k", "main", { durable: true });
     const { seq } = time.manifest(node.uuid);
     let lost = 0;
@@ -254,201 +231,20 @@ describe("an outage of the store", () => {
   });
 });
 
-describe("the log", () => {
-  test("is folded in only once it is shipped", async () => {
-    const { time, node } = setup({ logCheckpointBytes: 256 * KiB, unshippedBytesMax: 64 * MiB });
-    await node.put("k", "main", { durable: true });
-    time.store.decideFate = () => "refused";
-    for (let n = 0; n < 40; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(64 * KiB, n)));
-    await time.pass(10_000);
-    expect(logBytes(node)).toBeGreaterThan(2 * MiB);
-    time.store.decideFate = () => "fine";
-    await node.sync();
-    expect(logBytes(node)).toBe(0);
-    expect(await node.keys()).toHaveLength(41);
-  });
-
-  test(
-    "F08: that was folded in is written over from its start; what it holds then outlives the process, and " +
-      "is shipped",
-    async () => {
-      const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-      const lengths: number[] = [];
-      for (let n = 0; n < 100; n++) {
-        await node.time.of(node.putting(`k${n}`, "main", { durable: true }, noise(8 * KiB, n)));
-        lengths.push(logBytes(node));
-      }
-      expect(lengths.toSorted((a, b) => a - b)).toEqual(lengths);
-      expect(lengths.at(-1)).toBe(lengths[50]);
-      expect(lengths.at(-1)).toBeLessThan(2 * 256 * KiB);
-      time.store.decideFate = () => "refused";
-      for (let n = 0; n < 3; n++) await node.put(`late${n}`);
-      expect(logBytes(node)).toBe(lengths.at(-1));
-      const left = temporaryDirectory();
-      cpSync(node.directory, left, { recursive: true });
-      node.kill();
-      time.store.decideFate = () => "fine";
-      const again = new TimedEngine(time, {}, left);
-      expect(await again.keys()).toHaveLength(103);
-      await again.sync();
-      expect(await (await again.again(true)).keys()).toHaveLength(103);
-    },
-  );
-
-  test("of a node that ships nothing is folded in as well", async () => {
-    const { node } = setup({ shipping: false, logCheckpointBytes: 64 * KiB });
-    for (let n = 0; n < 100; n++) await node.put(`k${n}`);
-    expect(logBytes(node)).toBeLessThan(3 * 64 * KiB);
-  });
-
-  test("of a large transaction that was rolled back takes no room", async () => {
-    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-    await node.sql(["CREATE TABLE big (n INTEGER PRIMARY KEY, body TEXT)"]);
-    await node.sync();
-    const rows = Array.from({ length: 60 }, (_, n) => `INSERT INTO big VALUES (${n}, '${noise(200 * KiB, n)}')`);
-    await expect(node.sql([...rows, "INSERT INTO big VALUES (1, 'twice')"])).rejects.toThrow();
-    await time.pass(10);
-    expect(logBytes(node)).toBe(0);
-    // Beside a write that is committed, in one round.
-    await time.pass(2 * limits.checkpointRetryMs);
-    const statements = [...rows, "INSERT INTO big VALUES (1, 'twice')"].map((text) => ({
-      text,
-      paramsJson: undefined,
-    }));
-    const failing = node.client.sqlWrite(node.at("main"), { statements, atomic: true, mayWrite: true }, node.soon());
-    const beside = node.putting("beside");
-    const [failed, written] = await time.of(Promise.allSettled([failing, beside]));
-    expect([failed.status, written.status]).toEqual(["rejected", "fulfilled"]);
-    await node.sync();
-    expect(logBytes(node)).toBe(0);
-  });
-
-  test("is cut now and then, though it is never too long", async () => {
-    const { node } = setup({ logCheckpointBytes: 64 * KiB });
-    let cuts = 0;
-    for (let n = 0, before = 0; n < 400; n++) {
-      await node.put(`k${n}`, "main", { durable: true });
-      if (logBytes(node) < before) cuts++;
-      before = logBytes(node);
-    }
-    expect(cuts).toBeGreaterThan(1);
-    expect(cuts).toBeLessThan(10);
-  });
-
-  test("is folded in under constant load too", async () => {
-    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-    await node.put("k", "main", { durable: true });
-    // The store is slower than the writers: without a hold there would always be something that is not shipped.
-    time.store.decideFate = () => ({ held: time.scheduler.sleep(40) });
-    let most = 0;
-    const until = time.scheduler.nowMs + 6_000;
-    const writers = Array.from({ length: 8 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        most = Math.max(most, logBytes(node));
-        await time.scheduler.sleep(20);
-      }
-    });
-    await time.of(Promise.all(writers));
-    expect(node.engine.counters.groups).toBeGreaterThan(300);
-    expect(most).toBeLessThan(4 * MiB);
-  });
-
-  test("F33: writers that wait for a fold go on when the store goes away just then", async () => {
-    const { time, node } = setup({ logCheckpointBytes: 64 * KiB, unshippedMsMax: 60_000 });
-    await node.put("k", "main", { durable: true });
-    let down = false;
-    time.store.decideFate = () => (down ? "refused" : { held: time.scheduler.sleep(300) });
-    let done = 0;
-    const until = time.scheduler.nowMs + 8_000;
-    const writers = Array.from({ length: 4 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        done++;
-        await time.scheduler.sleep(20);
-      }
-    });
-    const writing = Promise.all(writers);
-    await time.pass(2_000);
-    down = true;
-    await time.pass(1_000);
-    const before = done;
-    await time.pass(4_000);
-    expect(done - before).toBeGreaterThan(100);
-    await time.of(writing);
-  });
-
-  test("F33: a store that hangs holds writers up for a moment, not until it answers", async () => {
-    const { time, node } = setup({ logCheckpointBytes: 64 * KiB, unshippedMsMax: 60_000 });
-    await node.put("k", "main", { durable: true });
-    let hangs = false;
-    time.store.decideFate = () => ({ held: time.scheduler.sleep(hangs ? 25_000 : 50) });
-    let done = 0;
-    const until = time.scheduler.nowMs + 15_000;
-    const writers = Array.from({ length: 4 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        done++;
-        await time.scheduler.sleep(20);
-      }
-    });
-    const writing = Promise.all(writers);
-    await time.pass(2_000);
-    hangs = true;
-    await time.pass(3_000);
-    const before = done;
-    await time.pass(9_000);
-    expect(done - before).toBeGreaterThan(100);
-    await time.of(writing);
-  });
-
-  test(
-    "that a reader has kept from being cut is begun anew over its old frames, and what comes then is " +
-      "shipped in time too",
-    async () => {
-      const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
-      await node.put("k", "main", { durable: true });
-      time.store.decideFate = () => "refused";
-      for (let n = 0; n < 20; n++) await node.time.of(node.putting(`k${n}`, "main", {}, noise(16 * KiB, n)));
-      const reader = new Connection(join(node.directory, "db", node.uuid, "main.db"), {
-        readonly: true,
-        pageCacheKiB: 512,
-      });
-      reader.run("BEGIN");
-      reader.get("SELECT count(*) FROM __service_kv");
-      time.store.decideFate = () => "fine";
-      await node.sync();
-      reader.run("COMMIT");
-      reader.close();
-      const before = logBytes(node);
-      expect(before).toBeGreaterThan(0);
-      for (let n = 0; n < 5; n++) {
-        const { txid } = await node.put(`again${n}`);
-        await time.pass(2 * limits.shipIntervalMs);
-        expect(time.manifest(node.uuid).txid).toBe(txid);
-      }
-      expect(logBytes(node)).toBe(before);
-    },
-  );
-});
-
 describe("what counts as not shipped", () => {
-  test(
-    "nothing, once everything is shipped: an open branch that is only read for long still takes " + "writes",
-    async () => {
-      const { time, node } = setup({ unshippedMsMax: 60_000 });
-      for (let n = 0; n < 5; n++) await node.put(`k${n}`);
-      await node.sync();
-      for (let n = 0; n < 30; n++) {
-        await time.pass(5_000);
-        await node.keys();
-      }
-      await node.put("after");
-    },
-  );
+  test("nothing once all is shipped: an open branch that is only read still takes writes", async () => {
+    const { time, node } = startAudited({ unshippedMsMax: 60_000 });
+    for (let n = 0; n < 5; n++) await node.put(`k${n}`);
+    await node.sync();
+    for (let n = 0; n < 30; n++) {
+      await time.pass(5_000);
+      await node.keys();
+    }
+    await node.put("after");
+  });
 
   test("nothing of a large transaction that was rolled back", async () => {
-    const { time, node } = setup({ unshippedMsMax: 60_000 });
+    const { time, node } = startAudited({ unshippedMsMax: 60_000 });
     await node.sql(["CREATE TABLE big (n INTEGER PRIMARY KEY, body TEXT)"]);
     const rows = Array.from({ length: 60 }, (_, n) => `INSERT INTO big VALUES (${n}, '${noise(200 * KiB, n)}')`);
     await expect(node.sql([...rows, "INSERT INTO big VALUES (1, 'twice')"])).rejects.toThrow();

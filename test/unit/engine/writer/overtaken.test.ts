@@ -1,7 +1,4 @@
-/**
- * A node that was overtaken without knowing it, or that is not sure of its lease: what it answers, and what becomes of
- * its writes.
- */
+/** A node that was overtaken without knowing it: what it answers, and what becomes of its writes and branches. */
 import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -14,57 +11,48 @@ import {
   leaseMs,
   describeOutcome,
   pair,
-  sharedTime,
 } from "../../../support/leased-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
-import { noise, TimedEngine } from "../../../support/timed-engine.ts";
+import { noise } from "../../../support/timed-engine.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
 
 describe("a writer that was overtaken", () => {
-  test(
-    "F46, distribution-11: between the upload and the manifest it finds out there: no durable answer, and the " +
-      "new history is whole",
-    async () => {
-      const { time, a, b } = await pair();
-      const resumed = Promise.withResolvers<void>();
-      holdManifests(time, resumed.promise);
-      const durable = describeOutcome(a.putting("zombie", "main", { durable: true }, noise(200_000)));
-      await time.pass(50);
-      expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
-      time.store.decideFate = () => "fine";
-      await time.pass(60_000 - leaseMs);
-      await b.hold(2);
-      await b.put("of b", "main", { durable: true });
-      resumed.resolve();
-      expect(await time.of(durable)).toBe("unavailable");
-      expect(await a.fenced()).toEqual([1]);
-      expect(await describeOutcome(a.put("more", "main", { durable: true }))).toBe("unheld");
-      expect(await b.keys()).toEqual(["first", "of b"]);
-      expect(await keysInStore(time)).toEqual(["first", "of b"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F46, distribution-11: finds out between upload and manifest: no durable answer is given", async () => {
+    const { time, a, b } = await pair();
+    const resumed = Promise.withResolvers<void>();
+    holdManifests(time, resumed.promise);
+    const durable = describeOutcome(a.putting("zombie", "main", { durable: true }, noise(200_000)));
+    await time.pass(50);
+    expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
+    time.store.decideFate = () => "fine";
+    await time.pass(60_000 - leaseMs);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    resumed.resolve();
+    expect(await time.of(durable)).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await describeOutcome(a.put("more", "main", { durable: true }))).toBe("unheld");
+    expect(await b.keys()).toEqual(["first", "of b"]);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
-  test(
-    "F47: stopped before its commit's fsync, it does not acknowledge what it finds on its disk; the file is " +
-      "set aside",
-    async () => {
-      const disk = new HeldDisk();
-      const { time, a, b } = await pair(disk);
-      disk.hold();
-      const standard = describeOutcome(a.putting("zombie"));
-      await time.pass(2 * leaseMs);
-      await b.hold(2);
-      await b.put("of b", "main", { durable: true });
-      disk.release();
-      expect(await time.of(standard)).toBe("unavailable");
-      expect(await a.fenced()).toEqual([1]);
-      expect(await a.keys()).toEqual(["first", "of b"]);
-      expect(readdirSync(join(a.directory, "quarantine", a.uuid)).length).toBeGreaterThan(0);
-      expect(await keysInStore(time)).toEqual(["first", "of b"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F47: stopped before its commit's fsync, does not acknowledge what it finds on its disk", async () => {
+    const disk = new HeldDisk();
+    const { time, a, b } = await pair(disk);
+    disk.hold();
+    const standard = describeOutcome(a.putting("zombie"));
+    await time.pass(2 * leaseMs);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    disk.release();
+    expect(await time.of(standard)).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await a.keys()).toEqual(["first", "of b"]);
+    expect(readdirSync(join(a.directory, "quarantine", a.uuid)).length).toBeGreaterThan(0);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test.each<[string, (node: LeasedNode) => Promise<void>]>([
     [
@@ -94,40 +82,33 @@ describe("a writer that was overtaken", () => {
     expect(await keysInStore(time)).toEqual(["before", "first", "of b"]);
   });
 
-  test(
-    "F49: without the coordination store every write is durable while nobody claims; a renewal ends " + "that",
-    async () => {
-      const { time, a } = await pair();
-      expect((await a.put("certain")).durableTxid).toBe(1);
-      await time.pass(leaseMs);
-      for (const key of ["k1", "k2", "k3"]) {
-        const { txid, durableTxid } = await a.put(key);
-        expect(durableTxid, key).toBeGreaterThanOrEqual(txid);
-      }
-      await a.renew();
-      const { txid, durableTxid } = await a.put("certain again");
-      expect(durableTxid).toBeLessThan(txid);
-      expect(await a.fenced()).toEqual([]);
-    },
-  );
+  test("F49: without coordination every write is durable while nobody claims; renewal ends that", async () => {
+    const { time, a } = await pair();
+    expect((await a.put("certain")).durableTxid).toBe(1);
+    await time.pass(leaseMs);
+    for (const key of ["k1", "k2", "k3"]) {
+      const { txid, durableTxid } = await a.put(key);
+      expect(durableTxid, key).toBeGreaterThanOrEqual(txid);
+    }
+    await a.renew();
+    const { txid, durableTxid } = await a.put("certain again");
+    expect(durableTxid).toBeLessThan(txid);
+    expect(await a.fenced()).toEqual([]);
+  });
 
-  test(
-    "F49, F55: it reaches object storage and not the coordination store: the claim of another ends it at " +
-      "its next manifest",
-    async () => {
-      const { time, a, b } = await pair();
-      await time.pass(leaseMs);
-      await a.put("durable only");
-      await b.hold(2);
-      await b.put("of b");
-      expect(await describeOutcome(a.put("zombie"))).toBe("unavailable");
-      expect(await a.fenced()).toEqual([1]);
-      expect(await describeOutcome(a.put("zombie"))).toBe("unheld");
-      await b.sync();
-      expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F49, F55: without coordination but with storage, another's claim ends it at its next manifest", async () => {
+    const { time, a, b } = await pair();
+    await time.pass(leaseMs);
+    await a.put("durable only");
+    await b.hold(2);
+    await b.put("of b");
+    expect(await describeOutcome(a.put("zombie"))).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await describeOutcome(a.put("zombie"))).toBe("unheld");
+    await b.sync();
+    expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F49: while its lease is not certain it takes a branch only from itself", async () => {
     const { time, a, b } = await pair();
@@ -189,44 +170,38 @@ describe("a writer that was overtaken", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is " + "whole",
-    async () => {
-      const { time, a, b } = await pair();
-      time.store.decideFate = () => "refused";
-      await a.put("dirty");
-      const copy = join(temporaryDirectory(), "copy");
-      mkdirSync(copy);
-      cpSync(a.directory, copy, { recursive: true });
-      a.kill();
-      time.store.decideFate = () => "fine";
-      await b.hold(2);
-      await b.put("of b", "main", { durable: true });
-      const manifests = time.store.count("put", "head");
-      const old = new LeasedNode(time, "a", {}, copy);
-      await time.pass(10_000);
-      expect(time.store.count("put", "head")).toBe(manifests);
-      expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
-      await old.hold(1);
-      expect(await old.keys()).toEqual(["first", "of b"]);
-      expect(await keysInStore(time)).toEqual(["first", "of b"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("distribution-04: an old owner ships nothing of a dirty copy; the new owner's data is whole", async () => {
+    const { time, a, b } = await pair();
+    time.store.decideFate = () => "refused";
+    await a.put("dirty");
+    const copy = join(temporaryDirectory(), "copy");
+    mkdirSync(copy);
+    cpSync(a.directory, copy, { recursive: true });
+    a.kill();
+    time.store.decideFate = () => "fine";
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    const manifests = time.store.count("put", "head");
+    const old = new LeasedNode(time, "a", {}, copy);
+    await time.pass(10_000);
+    expect(time.store.count("put", "head")).toBe(manifests);
+    expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
+    await old.hold(1);
+    expect(await old.keys()).toEqual(["first", "of b"]);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
-  test(
-    "distribution-11: what was answered as durable survives the takeover from a node that never comes " + "back",
-    async () => {
-      const { time, a, b } = await pair();
-      for (let n = 0; n < 20; n++) await a.put(`k${n}`, "main", { durable: n % 2 === 0 });
-      a.kill();
-      await b.hold(2);
-      await b.put("of b");
-      const keys = await b.keys();
-      for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("distribution-11: what was answered as durable survives the takeover from a lost node", async () => {
+    const { time, a, b } = await pair();
+    for (let n = 0; n < 20; n++) await a.put(`k${n}`, "main", { durable: n % 2 === 0 });
+    a.kill();
+    await b.hold(2);
+    await b.put("of b");
+    const keys = await b.keys();
+    for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
+    expect(time.store.violations).toEqual([]);
+  });
 });
 
 describe("branches of a database that another node has taken, without its last holder's knowing", () => {
@@ -274,16 +249,13 @@ describe("branches of a database that another node has taken, without its last h
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "a branch that it does not know is there, one that it knows is gone, for whoever asks the writer " + "there",
-    async () => {
-      const { time, a } = await taken();
-      const primary = (branch: string): Promise<unknown> =>
-        a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
-      expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
-      expect(await describeOutcome(time.of(primary("old")))).toBe("branch_not_found");
-    },
-  );
+  test("one it does not know is there, one it knows is gone, for whoever asks the writer there", async () => {
+    const { time, a } = await taken();
+    const primary = (branch: string): Promise<unknown> =>
+      a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
+    expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
+    expect(await describeOutcome(time.of(primary("old")))).toBe("branch_not_found");
+  });
 
   test("a change that is on its way when the next holder takes the database comes too late", async () => {
     const { time, a, b } = await pair();
@@ -308,160 +280,18 @@ describe("branches of a database that another node has taken, without its last h
     expect(time.store.violations).toEqual([]);
   });
 
-  test(
-    "while nobody has taken it, it is read and rewound as the lease runs out, and branched when it is " + "renewed",
-    async () => {
-      const { time, a } = await pair();
-      await a.branch({ act: "checkpoint", name: "c" });
-      await a.put("second");
-      await time.pass(2 * leaseMs);
-      expect((await a.branch({ act: "list" })).branches).toHaveLength(1);
-      expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
-      await a.branch({ act: "rewind", to: "c" });
-      await time.of(a.client.sync(a.at("main"), a.soon()));
-      expect(await describeOutcome(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
-      await a.renew();
-      await a.branch({ act: "fork", name: "mine" });
-      expect(await a.keys("mine")).toEqual(["first"]);
-    },
-  );
-});
-
-describe("a node that nothing coordinates", () => {
-  test("F58: takes no branch that the one which overtook it has deleted, whoever has its name by now", async () => {
-    const time = sharedTime();
-    const [a, b] = [new TimedEngine(time, { nodeId: "a", idleCloseMs: 1_000 }), new TimedEngine(time, { nodeId: "b" })];
-    await a.put("on main", "main", { durable: true });
-    await a.branch({ act: "fork", name: "dev" });
-    await time.pass(10_000);
-    await b.put("of b", "dev", { durable: true });
-    await b.branch({ act: "delete", name: "dev" });
-    await b.branch({ act: "fork", name: "dev" });
-    expect(await describeOutcome(a.put("zombie", "dev"))).toBe("unavailable");
-    await a.put("of a", "dev", { durable: true });
-    expect(await new TimedEngine(time, { nodeId: "looker" }).keys("dev")).toEqual(["of a", "on main"]);
-    expect(time.store.violations).toEqual([]);
-  });
-});
-
-describe("a lease that is lost", () => {
-  test(
-    "ends every holding: what is queued is turned away, what is committed is shipped and then answered, if " +
-      "nobody has claimed",
-    async () => {
-      const disk = new HeldDisk();
-      const { time, a } = await pair(disk);
-      disk.hold();
-      const begun = a.putting("begun");
-      await time.pass(1);
-      const queued = describeOutcome(a.putting("queued"));
-      await time.pass(1);
-      await a.lose();
-      expect(await time.of(queued)).toBe("unheld");
-      disk.release();
-      const { txid, durableTxid } = await time.of(begun);
-      expect(durableTxid).toBeGreaterThanOrEqual(txid);
-      expect(await describeOutcome(a.put("more"))).toBe("unheld");
-      expect(await keysInStore(time)).toEqual(["begun", "first"]);
-    },
-  );
-
-  test("leaves no job that changes a manifest, claims a branch or removes one", async () => {
-    const time = sharedTime();
-    const node = new LeasedNode(time, "a", { gcGraceMs: 1_000 });
-    await node.hold(1, 1_000_000);
-    await node.put("k", "main", { durable: true });
-    await node.branch({ act: "fork", name: "burner", ttlSecs: 30 });
-    await time.of(
-      node.client.write(
-        node.at("main"),
-        "kv.put",
-        { ns: "n", key: "gone soon", value: Buffer.from("v"), ttlSecs: 5 },
-        node.soon(),
-      ),
-    );
-    await node.sync();
-    await node.lose();
-    await time.pass(2_000);
-    const changes = (): readonly number[] => [
-      time.store.count("put", "head"),
-      time.store.count("put", "catalog"),
-      time.store.count("delete"),
-    ];
-    const before = changes();
-    await time.pass(600_000);
-    expect(changes()).toEqual(before);
-    await node.hold(2, 1_000_000);
-    await node.put("again");
-    await time.pass(300_000);
-    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
-  });
-});
-
-describe("a transaction id that a writer has never given", () => {
-  test("is refused while the branch is its own, and another node's business when that has claimed it", async () => {
-    const { time, a, b } = await pair();
-    const reading = (minTxid: number): Promise<string> =>
-      time.of(describeOutcome(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
-    expect(await reading(200)).toBe("invalid_request");
-    // Its lease was taken from it, and it has not heard of that.
-    await b.hold(2);
-    const { txid } = await b.put("of b", "main", { durable: true });
-    expect(await reading(txid)).toBe("unheld");
-    expect(await a.fenced()).toEqual([1]);
-  });
-});
-
-describe("a primary read", () => {
-  test("on the writer asks object storage nothing while the lease is certain", async () => {
+  test("untaken, it is read and rewound as the lease runs out, and branched when it is renewed", async () => {
     const { time, a } = await pair();
-    const gets = time.store.count("get");
-    expect(await time.of(a.primaryKeys())).toEqual(["first"]);
-    expect(time.store.count("get")).toBe(gets);
-  });
-
-  test("while it is not, looks whether our own manifest stands there, and is refused when another's does", async () => {
-    const { time, a, b } = await pair();
-    await time.pass(leaseMs);
-    const gets = time.store.count("get", "head");
-    expect(await time.of(a.primaryKeys())).toEqual(["first"]);
-    expect(time.store.count("get", "head")).toBe(gets + 1);
-    await b.hold(2);
-    await b.put("of b", "main", { durable: true });
-    expect(await time.of(describeOutcome(a.primaryKeys()))).toBe("unavailable");
-    expect(await a.fenced()).toEqual([1]);
-  });
-
-  test("of what is not shipped waits for its manifest while the lease is not certain", async () => {
-    const { time, a } = await pair();
-    await a.put("unshipped");
-    await a.renew(1);
-    await time.pass(2);
-    time.store.decideFate = () => "refused";
-    const read = a.primaryKeys();
-    await time.pass(5_000);
-    time.store.decideFate = () => "fine";
-    expect(await time.of(read)).toEqual(["first", "unshipped"]);
-    expect(time.manifest(a.uuid).txid).toBe(2);
-  });
-
-  test("of a branch that is not claimed yet sees what its last writer has shipped after that", async () => {
-    const { time, a, b } = await pair();
-    await a.lose();
-    await b.hold(2);
-    expect(await time.of(b.primaryKeys())).toEqual(["first"]);
-    // The last writer's manifest, on its way all the while.
-    await a.hold(1);
-    await a.put("late", "main", { durable: true });
-    expect(await time.of(describeOutcome(b.primaryKeys()))).not.toBe("done");
-    expect(await time.of(b.primaryKeys())).toEqual(["first", "late"]);
-  });
-
-  test("leaves plain reads alone", async () => {
-    const { time, a } = await pair();
-    await time.pass(leaseMs);
-    const gets = time.store.count("get");
-    expect(await a.keys()).toEqual(["first"]);
-    expect(time.store.count("get")).toBe(gets);
+    await a.branch({ act: "checkpoint", name: "c" });
+    await a.put("second");
+    await time.pass(2 * leaseMs);
+    expect((await a.branch({ act: "list" })).branches).toHaveLength(1);
+    expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
+    await a.branch({ act: "rewind", to: "c" });
+    await time.of(a.client.sync(a.at("main"), a.soon()));
+    expect(await describeOutcome(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
+    await a.renew();
+    await a.branch({ act: "fork", name: "mine" });
+    expect(await a.keys("mine")).toEqual(["first"]);
   });
 });
