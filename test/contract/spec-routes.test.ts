@@ -8,15 +8,8 @@ import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import { isRequired } from "../../src/server/rest/openapi-schema.ts";
 import { plainRoutes } from "../../src/server/rest/openapi.ts";
 import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
-import {
-  agentMemory,
-  answerRecords,
-  controlPlane,
-  inputRecords,
-  type SpecField,
-  type SpecRoute,
-  substrate,
-} from "./spec-tables.ts";
+import { answerRecords, inputRecords } from "./spec-records.ts";
+import { agentMemory, controlPlane, type SpecField, type SpecRoute, substrate } from "./spec-tables.ts";
 
 /** Methods that the specification does not have. */
 const extensionRoutes = new Set([

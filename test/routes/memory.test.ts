@@ -4,73 +4,19 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { fact, event, task, theme, MemoryProfile } from "../support/memory-profile.ts";
 import { ok, useService } from "../support/service.ts";
-import { type Reply, type Wire, type WireName, wireNames } from "../support/wires.ts";
+import { type WireName, wireNames } from "../support/wires.ts";
 
 const service = useService();
 const onBoth = test.each(wireNames);
 
-interface Item {
-  readonly id: string;
-  readonly status: string;
-  readonly superseded: readonly string[];
-}
-
-/** One profile over one wire. */
-class Profile {
-  readonly wire: Wire;
-  readonly at: { readonly ns: string; readonly profile: string };
-
+/** A profile of this file's node. */
+class Profile extends MemoryProfile {
   constructor(name: WireName, at = service().profile()) {
-    this.wire = service().wire(name);
-    this.at = at;
-  }
-
-  ingest(...memories: readonly object[]): Promise<Reply> {
-    return this.wire.call("MemoryService.Ingest", { ...this.at, memories });
-  }
-
-  /** Ingests what must be taken, and gives what became of each. */
-  async add(...memories: readonly object[]): Promise<Item[]> {
-    return (await ok(this.ingest(...memories))).body.results;
-  }
-
-  recall(request: object, headers: Record<string, string> = {}): Promise<Reply> {
-    return this.wire.call("MemoryService.Recall", { ...this.at, ...request }, headers);
-  }
-
-  async found(request: object): Promise<any[]> {
-    return (await ok(this.recall(request))).body.memories;
-  }
-
-  async summaries(request: object): Promise<string[]> {
-    return (await this.found(request)).map(({ summary }) => summary);
-  }
-
-  get(id: string): Promise<Reply> {
-    return this.wire.call("MemoryService.GetMemory", { ...this.at, id });
-  }
-
-  forget(id: string): Promise<Reply> {
-    return this.wire.call("MemoryService.ForgetMemory", { ...this.at, id });
-  }
-
-  async sessions(): Promise<string[]> {
-    return (await ok(this.wire.call("MemoryService.ListSessions", this.at))).body.sessions.map(
-      ({ id }: { id: string }) => id,
-    );
-  }
-
-  endSession(sid: string, extra: object = {}): Promise<Reply> {
-    return this.wire.call("MemoryService.EndSession", { ...this.at, sid, ...extra });
+    super(service().wire(name), at);
   }
 }
-
-const fact = (summary: string, extra: object = {}): object => ({ type: "fact", summary, content: null, ...extra });
-const event = (summary: string, extra: object = {}): object => ({ type: "event", summary, content: null, ...extra });
-const task = (summary: string, extra: object = {}): object => ({ type: "task", summary, content: null, ...extra });
-const theme = (colour: string): object =>
-  fact(`The user prefers the ${colour} theme`, { topic_key: "ui.theme", content: { theme: colour } });
 
 onBoth("memory-01 over %s: the first ingest creates the profile", async (name) => {
   const profile = new Profile(name);
@@ -115,84 +61,6 @@ onBoth("memory-03 over %s: a new fact on the topic supersedes the old one, and b
   });
 });
 
-onBoth(
-  "memory-04 over %s: words of summary, keywords and content find a memory on the keyword channel",
-  async (name) => {
-    const profile = new Profile(name);
-    await profile.add(
-      fact("Ann plays the cello on Sundays", { keywords: "music orchestra", content: { teacher: "Wilhelmina" } }),
-      fact("Bob repairs bicycles"),
-    );
-    for (const query of ["cello", "orchestra", "Wilhelmina"]) {
-      const [memory, ...others] = await profile.found({ query });
-      expect(memory, query).toMatchObject({
-        summary: "Ann plays the cello on Sundays",
-        channels: ["keyword"],
-        score: expect.any(Number),
-      });
-      expect(others).toEqual([]);
-    }
-  },
-);
-
-onBoth("memory-05 over %s: a topic hit outranks keyword hits and reports its channel", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(
-    fact("Coffee: black, no sugar", { topic_key: "drink.morning" }),
-    ...["espresso", "filter", "beans"].map((word) => event(`The tea kettle and the ${word}: tea, tea, tea`)),
-  );
-  const found = await profile.found({ query: "tea kettle", topic_key: "drink.morning" });
-  expect(found).toHaveLength(4);
-  expect(found[0]).toMatchObject({ summary: "Coffee: black, no sugar", channels: ["topic"] });
-  for (const memory of found.slice(1)) {
-    expect(memory.channels).toEqual(["keyword"]);
-    expect(memory.score).toBeLessThan(found[0].score);
-  }
-});
-
-onBoth("memory-06 over %s: recall by vector alone gives the nearest first, on the vector channel", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(
-    fact("east", { embedding: [1, 0, 0] }),
-    fact("north", { embedding: [0, 1, 0] }),
-    fact("nearly east", { embedding: [0.9, 0.3, 0] }),
-  );
-  const found = await profile.found({ embedding: [1, 0.05, 0], k: 2 });
-  expect(found.map(({ summary, channels }) => [summary, channels])).toEqual([
-    ["east", ["vector"]],
-    ["nearly east", ["vector"]],
-  ]);
-});
-
-onBoth("memory-07 over %s: the type filter gives that type only, and a nonsense query nothing", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(fact("The harbour is foggy"), event("Fog rolled into the harbour"), {
-    type: "instruction",
-    summary: "Mention the harbour",
-    content: "x",
-  });
-  expect((await profile.found({ query: "harbour", types: ["event"] })).map(({ type }) => type)).toEqual(["event"]);
-  expect(await profile.found({ query: "harbour" })).toHaveLength(3);
-  expect(await profile.found({ query: "zyxwvut qqqq" })).toEqual([]);
-});
-
-onBoth(
-  "memory-08 over %s: an unknown profile recalls nothing and is not created; with Min-Txid it is not found",
-  async (name) => {
-    const profile = new Profile(name);
-    expect((await ok(profile.recall({ query: "anything" }))).body).toEqual({ memories: [], turns: [], txid: 0 });
-    expect(await profile.sessions()).toEqual([]);
-    expect((await ok(profile.endSession("s"))).txid).toBe(0);
-    expect(await profile.recall({ query: "anything" }, { "Service-Min-Txid": "1" })).toMatchObject({
-      code: "database_not_found",
-    });
-    expect((await profile.get("mem_x")).code).toBe("database_not_found");
-    expect((await profile.forget("mem_x")).code).toBe("database_not_found");
-    const { body } = await ok(profile.wire.call("MemoryService.ListProfiles", { ns: profile.at.ns }));
-    expect(body.profiles.map((item: { profile: string }) => item.profile)).not.toContain(profile.at.profile);
-  },
-);
-
 onBoth("memory-09 over %s: dark, light, dark ends dark with an honest chain", async (name) => {
   const profile = new Profile(name);
   const [dark] = await profile.add(theme("dark"));
@@ -210,59 +78,6 @@ onBoth("memory-09 over %s: dark, light, dark ends dark with an honest chain", as
       [darkAgain!.id, null],
     ]),
   );
-});
-
-onBoth("memory-10 over %s: 60 events that match never hide one task, one session or one source", async (name) => {
-  const profile = new Profile(name);
-  const crowd = Array.from({ length: 60 }, (_, at) =>
-    event(`deploy the release number ${at}`, { embedding: [1, at / 1000], session_id: "crowd", source: "robot" }),
-  );
-  await profile.add(
-    ...crowd,
-    task("deploy the release after lunch, with many more words that make it rank lower", {
-      session_id: "lone",
-      source: "human",
-      embedding: [0.5, 1],
-    }),
-  );
-  for (const filter of [{ types: ["task"] }, { session_id: "lone" }, { source: "human" }]) {
-    for (const query of [{ query: "deploy release" }, { embedding: [1, 0] }]) {
-      expect(
-        (await profile.found({ ...query, ...filter })).map(({ type }) => type),
-        JSON.stringify({ ...query, ...filter }),
-      ).toEqual(["task"]);
-    }
-  }
-});
-
-onBoth("memory-11 over %s: an explicit empty list of types matches nothing", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(theme("dark"));
-  expect(await profile.found({ topic_key: "ui.theme", types: [] })).toEqual([]);
-  expect(await profile.found({ topic_key: "ui.theme" })).toHaveLength(1);
-});
-
-onBoth(
-  "memory-12 over %s: a vector of the wrong dimension keeps the memory, and one in a query degrades it",
-  async (name) => {
-    const profile = new Profile(name);
-    const first = await ok(profile.ingest(fact("apples are red", { embedding: [1, 0, 0] })));
-    expect(first.body.results[0].embedding).toBeUndefined();
-    const odd = await ok(profile.ingest(fact("bananas are yellow", { embedding: [1, 0] })));
-    expect(odd.body.results[0]).toMatchObject({ status: "created", embedding: "skipped_dimension" });
-    expect(await profile.summaries({ query: "bananas" })).toEqual(["bananas are yellow"]);
-    const degraded = await ok(profile.recall({ query: "bananas", embedding: [1, 0] }));
-    expect(degraded.body.memories.map(({ channels }: { channels: string[] }) => channels)).toEqual([["keyword"]]);
-    expect((await ok(profile.recall({ embedding: [1, 0] }))).body.memories).toEqual([]);
-  },
-);
-
-onBoth("memory-13 over %s: superseded memories are hidden unless asked for", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(theme("dark"));
-  await profile.add(theme("light"));
-  expect(await profile.summaries({ query: "theme" })).toEqual(["The user prefers the light theme"]);
-  expect(await profile.summaries({ query: "theme", include_superseded: true })).toHaveLength(2);
 });
 
 onBoth(
@@ -288,44 +103,6 @@ onBoth(
     const [once] = await profile.add(task("lives a day"));
     const dayLong = (await ok(profile.get(once!.id))).body;
     expect(dayLong.expires_at - dayLong.created_at).toBe(86_400_000);
-  },
-);
-
-onBoth(
-  "memory-15 over %s: include_turns with a vector gives turns verbatim, and nothing without flag or vector",
-  async (name) => {
-    const profile = new Profile(name);
-    await profile.add(fact("there is a profile"));
-    const db = `${profile.at.ns}--${profile.at.profile}`;
-    const append = (session: string, content: unknown, embedding: readonly number[]): Promise<Reply> =>
-      ok(profile.wire.call("DataService.AppendTurn", { db, session, role: "user", content, embedding }));
-    await append("one", { said: "I moved to Lima" }, [1, 0]);
-    await append("two", "I moved to Oslo", [0.9, 0.1]);
-    const turns = async (request: object): Promise<any[]> => (await ok(profile.recall(request))).body.turns;
-    const both = await turns({ embedding: [1, 0], include_turns: true });
-    expect(both).toEqual([
-      {
-        session_id: "one",
-        seq: 1,
-        role: "user",
-        content: { said: "I moved to Lima" },
-        created_at: expect.any(Number),
-        distance: expect.any(Number),
-      },
-      {
-        session_id: "two",
-        seq: 1,
-        role: "user",
-        content: "I moved to Oslo",
-        created_at: expect.any(Number),
-        distance: expect.any(Number),
-      },
-    ]);
-    expect(
-      (await turns({ embedding: [1, 0], include_turns: true, session_id: "two" })).map(({ session_id }) => session_id),
-    ).toEqual(["two"]);
-    expect(await turns({ embedding: [1, 0] })).toEqual([]);
-    expect(await turns({ query: "Lima", include_turns: true })).toEqual([]);
   },
 );
 
@@ -436,9 +213,9 @@ onBoth("memory-27 over %s: an empty batch is refused, and creates no profile", a
 });
 
 onBoth(
-  "memory-28 over %s: the order of JSON keys makes no difference; type, topic, summary, content and a " +
-    "task's session do",
+  "memory-28 over %s: the order of keys makes no difference; type, topic, summary and content do",
   async (name) => {
+    // A task's session makes one, too.
     const profile = new Profile(name);
     const [first] = await profile.add(fact("a map", { content: { a: 1, b: { c: 2, d: 3 } } }));
     expect((await profile.add(fact("a map", { content: { b: { d: 3, c: 2 }, a: 1 } })))[0]).toMatchObject({
@@ -457,30 +234,6 @@ onBoth(
     expect(others.map(({ status }) => status)).toEqual(Array.from({ length: 7 }, () => "created"));
   },
 );
-
-onBoth("memory-29 over %s: operators and quotes in a query are plain words", async (name) => {
-  const profile = new Profile(name);
-  await profile.add(fact('She said "hello AND goodbye" to the world'), fact("nothing of the kind"));
-  for (const query of [
-    '"hello',
-    "hello AND",
-    "NOT world",
-    'hello" OR "',
-    "goodbye*",
-    "hello NEAR(world, 2)",
-    "summary:hello",
-    "(hello",
-    "-hello ^hello",
-    "hello' --",
-    "hello; DELETE the world",
-    "{hello} +world",
-  ]) {
-    const found = await profile.summaries({ query });
-    expect(found, query).toContain('She said "hello AND goodbye" to the world');
-  }
-  for (const query of ['"', "***", "AND OR NOT", "()"])
-    expect((await profile.recall({ query })).code, query).toBe("ok");
-});
 
 onBoth(
   "memory-30 over %s: a blank summary, an empty or non-finite vector and a ttl on a fact are refused by name",

@@ -9,6 +9,7 @@ const pauseMs = 50;
 const patienceMs = 120_000;
 
 let profiles = 0;
+let namespaces = 0;
 
 export class ErasingProfile {
   readonly #wire: Wire;
@@ -97,4 +98,11 @@ export class ErasingProfile {
   async policy(policy: object): Promise<void> {
     await ok(this.#wire.call("ControlService.PutNamespacePolicy", { ns: this.ns, policy }));
   }
+}
+
+/** A profile in a namespace of its own, whose erasures can be undone for so long. */
+export async function createErasingProfile(wire: Wire, graceSecs = 0, policy: object = {}): Promise<ErasingProfile> {
+  const profile = new ErasingProfile(wire, `ns${++namespaces}`);
+  await profile.policy({ erasure: { grace_secs: graceSecs }, ...policy });
+  return profile;
 }

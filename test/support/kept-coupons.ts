@@ -10,14 +10,12 @@ import { ScriptedStore } from "./scripted-store.ts";
 import { setWorld } from "./set-world.ts";
 
 export const startMs = 1_700_000_000_000;
-
 export const uuid = sampleCoupon.uuid;
 
 export const { traces } = sampleCoupon;
 
 /** The id of the n-th erasure. */
 export const idOf = (n: number): string => `ers_01HF7YAT${String(n).padStart(18, "0")}`;
-
 export const buildBegun = (n: number, of = uuid): ErasureCoupon => ({
   ...sampleCoupon,
   id: idOf(n),
@@ -29,7 +27,6 @@ export const buildBegun = (n: number, of = uuid): ErasureCoupon => ({
   waitingFor: undefined,
   traces: undefined,
 });
-
 export const erased = (coupon: ErasureCoupon): ErasureCoupon => ({
   ...coupon,
   status: "pending",
@@ -37,14 +34,12 @@ export const erased = (coupon: ErasureCoupon): ErasureCoupon => ({
   points: sampleCoupon.points,
   traces,
 });
-
 export const completed = (coupon: ErasureCoupon): ErasureCoupon => ({
   ...coupon,
   status: "completed",
   completedAtMs: startMs + 5,
   receipt: buildReceipt(coupon),
 });
-
 const buildReceipt = (coupon: ErasureCoupon): ErasureReceipt => ({
   payload: receiptPayload(coupon, startMs + 5, sampleEvidence),
   alg: "EdDSA",

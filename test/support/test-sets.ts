@@ -29,7 +29,7 @@ export const longTests = [
   "test/unit/engine/database/slices.test.ts",
   "test/unit/server/idle-cost.test.ts",
   // Days of a clock, large transactions, long timelines, many vectors, byte after byte.
-  "test/routes/{durability,erasure,erasure-residue,shutdown,tls}.test.ts",
+  "test/routes/{durability,erasure,erasure-residue,erasure-runs,shipping,shutdown,tls}.test.ts",
   "test/unit/engine/compaction/compactor.test.ts",
   "test/unit/engine/database/transaction-bytes.test.ts",
   "test/unit/engine/erasure/erasure-runner.test.ts",
@@ -48,12 +48,12 @@ export const slowUnitTests = [
   // They start processes, threads or nodes.
   "test/unit/launcher.test.ts",
   "test/unit/engine/{thread,threads/threads,processes/sql-turn}.test.ts",
-  "test/unit/server/cli/{command-line,inspect-command,scan-command,verify-command}.test.ts",
-  "test/unit/server/rest/rest.test.ts",
+  "test/unit/server/cli/{command-line,inspect-command,inspect-store,scan-command,verify-command}.test.ts",
+  "test/unit/server/rest/{rest,rest-bodies}.test.ts",
   "test/unit/server/rpc/connect.test.ts",
   // They wait for sockets that time out, or for links that break.
-  "test/unit/server/{cluster/{peer-faults,peer-links},node-wire/peer-messages}.test.ts",
-  "test/unit/server/wire/listener.test.ts",
+  "test/unit/server/{cluster/{peer-calls,peer-faults,peer-links},node-wire/peer-messages}.test.ts",
+  "test/unit/server/wire/{listener,listener-bounds}.test.ts",
   // Whole databases go through an engine, fault after fault.
   "test/unit/engine/api/missing-objects.test.ts",
   "test/unit/engine/branches/*.test.ts",
@@ -73,14 +73,14 @@ export const slowUnitTests = [
   "test/unit/control/databases/erasure-coupons.test.ts",
   "test/unit/service/erasure/*.test.ts",
   "test/unit/service/jobs/replica-remover.test.ts",
-  "test/unit/service/placement/placement.test.ts",
+  "test/unit/service/placement/{placement,takeover}.test.ts",
   // Many rows, pages or bytes, one after the other.
   "test/unit/format/history/pages.test.ts",
   "test/unit/model/{erasure,erasure-residue,recall}.test.ts",
   "test/unit/model/docs/{docs,docs-filter,memory-metadata}.test.ts",
   "test/unit/model/memory/{keyword,memory-list}.test.ts",
   "test/unit/model/vectors/vectors.test.ts",
-  "test/unit/sqlite/{sql-authorizer,wal/wal-reader}.test.ts",
+  "test/unit/sqlite/{sql-authorizer-bounds,wal/wal-reader}.test.ts",
 ];
 
 /** Where a test is quick unless it is named above. */

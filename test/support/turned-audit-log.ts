@@ -9,13 +9,10 @@ import { type AuditEvent } from "../../src/format/audit/audit-event.ts";
 import { ScriptedStore } from "./scripted-store.ts";
 
 export const dayMs = 86_400_000;
-
 export const nodeA = "01HF7YAT00000000000000000A";
 
 export const on: AuditPolicy = { enabled: true, includeReads: false, retentionSecs: undefined };
-
 export const off: AuditPolicy = { ...on, enabled: false };
-
 export const all = { fromMs: 0, limit: 1_000 };
 
 export const ingest = (txid: number, namespace = "acme"): AuditEntry => ({

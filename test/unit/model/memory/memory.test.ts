@@ -34,11 +34,8 @@ function ingestAll(drafts: readonly Draft[], taskTtlMaxSecs?: number): IngestRes
 }
 
 const ingestOne = (one: Draft): IngestResult => ingestAll([one])[0]!;
-
 const get = (id: string) => getMemory(database.view(), { id });
-
 const recalled = (input: RecallInput): string[] => recall(database.view(), input).memories.map(({ id }) => id);
-
 const rows = (table: string): number => database.connection.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)!.n;
 
 /** Whether the ingest changed anything that would need a transaction id. */

@@ -32,7 +32,6 @@ import {
 import { of, foreverAfter, saidBy } from "../../../support/exchanges.ts";
 
 const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
-
 const never = (): Promise<Answer> => new Promise(() => {});
 
 /** Three seconds of silence in less than one. */

@@ -31,9 +31,7 @@ import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
 const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
-
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
 const describeOutcome = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => "ok",
