@@ -33,7 +33,7 @@ interface EngineLanesParts {
   readonly endWrites: (lane: number) => Promise<void> | undefined;
 }
 
-/** What an engine says to others than those who look after its thread. */
+/** What an engine says beyond the part that looks after its thread. */
 export type HeardMessage = Exclude<FromEngine, { kind: "alarms" | "closed" }>;
 
 const restartPauseMsMin = 100;

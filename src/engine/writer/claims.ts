@@ -131,8 +131,8 @@ export class Claims {
   }
 
   /**
-   * As giveBackAll, for these manifests, as far as they were claimed here: nothing is written under them any more, and
-   * all that was is covered.
+   * As releaseAllIds, for these manifests, as far as they were claimed here: nothing is written under them any more,
+   * and all that was is covered.
    */
   async releaseIds(covered: readonly ManifestWriter[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;

@@ -102,7 +102,7 @@ function doorsOptions(
   };
 }
 
-/** Who is asked for a credential, and asked again when one was revoked. */
+/** The callers that are asked for a credential, and asked again when one was revoked. */
 function askingCallers({ credentials, revocations }: Authentication): Pick<DoorsOptions, "identify" | "isRevoked"> {
   return {
     identify: (credential) => credentials.known(credential) ?? credentials.identify(credential),

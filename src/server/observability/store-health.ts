@@ -13,7 +13,7 @@ import { storeFormatKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import type { Readiness } from "./health.ts";
 
-/** So long the answer of a look holds for those who ask for the node's health. */
+/** The answer of a look holds this long for callers that ask for the node's health. */
 const storeHealthCacheMs = 2_000;
 
 export interface StoreHealthOptions {

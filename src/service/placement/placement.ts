@@ -169,7 +169,8 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   /**
-   * Lets other nodes have everything. From now on this node takes no database; calls of its clients go to those who do.
+   * Lets other nodes have everything. From now on this node takes no database; calls of its clients go to nodes that
+   * do.
    */
   async handOver(): Promise<void> {
     await this.#places.handOver();

@@ -163,7 +163,7 @@ export class Places {
     return this.#rendezvous;
   }
 
-  /** A store that does not say in time leaves the database to the one who is preferred. */
+  /** A store that does not say in time leaves the database to the preferred node. */
   async #isUnwritten(uuid: string): Promise<boolean> {
     const { world, isUnwritten } = this.#parts;
     try {

@@ -39,7 +39,7 @@ export function lockDirectory(directory: string): DirectoryLock {
 export function joinDirectory(directory: string): DirectoryLock {
   const database = new Database(join(directory, processesFile), { readonly: true, timeout: sqlOrphanMsMax });
   try {
-    // A read transaction: shared among those who hold it.
+    // A read transaction: all its holders share it.
     database.exec("BEGIN");
     database.prepare("SELECT count(*) FROM sqlite_schema").get();
   } catch (error) {

@@ -332,7 +332,7 @@ export class VersionFiles {
     try {
       await this.#removeOlder(place, versions);
     } catch (error) {
-      // Deleted meanwhile, by one who removes all of it.
+      // Deleted meanwhile, by a process that removes all of it.
       if (!isMissing(error)) throw error;
     }
     return versions.length - 1;
