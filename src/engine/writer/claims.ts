@@ -72,9 +72,7 @@ export class Claims {
   readonly #answered = new LruMap<string, number>(answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
-  /**
-   * No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something.
-   */
+  /** No branch that `#answered` has forgotten was answered beyond this: a file with less is taken to lack something. */
   #answeredByForgotten = 0;
 
   constructor(parts: ClaimsParts) {
@@ -243,7 +241,7 @@ export class Claims {
   }
 }
 
-/** Of a branch. Neither id holds a slash, so the two parts can never run into each other. */
+/** The key of a branch. Neither id holds a slash, so the two parts can never run into each other. */
 function buildKey(uuid: string, branchId: string): string {
   return `${uuid}/${branchId}`;
 }

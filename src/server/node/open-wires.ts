@@ -30,7 +30,7 @@ export interface WiresParts {
   readonly audit: AuditLog;
   readonly authentication: Authentication;
   readonly instruments: Instruments;
-  /** So long standard writes are taken that cannot be shipped. */
+  /** Standard writes that cannot be shipped are taken for this long. */
   readonly unshippedMsMax: number;
 }
 
@@ -117,7 +117,7 @@ function openTo({
   adminListen,
   allowedOrigins = [],
 }: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
-  // What the node was told to be reached by is no stranger's name.
+  // The address that the node was told to advertise is no foreign name.
   return {
     hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])],
     allowedOrigins,

@@ -187,7 +187,7 @@ export class Places {
       const place = await (leaseEpoch === undefined ? this.#take(uuid) : this.#shared(uuid));
       return place?.here ? place.leaseEpoch : undefined;
     } catch (error) {
-      // What the coordination store says, if it answers, the sender finds out for itself.
+      // The sender itself finds out what the coordination store says, if it answers.
       if (error instanceof StoreError || error instanceof TurnedAway) return undefined;
       throw toSearchRefusal(error);
     }

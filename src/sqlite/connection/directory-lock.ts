@@ -8,7 +8,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 
 /**
- * For so long a starting node waits for processes that a killed one has left: they end with it, but not in the same
+ * A starting node waits this long for processes that a killed one has left: they end with it, but not in the same
  * instant.
  */
 const sqlOrphanMsMax = 10_000;
