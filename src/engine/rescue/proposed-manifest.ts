@@ -21,7 +21,7 @@ export interface ManifestRepairParts {
   readonly catalog: Catalog | undefined;
 }
 
-/** The writer in a repaired manifest: no node's name, so that no node takes the branch for its own. */
+/** Written by a repair: no node's name, so that no node takes the branch for its own. */
 export const repairer = "palimpsest-repair";
 /** The length of a manifest's nonce. */
 export const nonceBytes = 16;

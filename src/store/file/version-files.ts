@@ -345,7 +345,7 @@ export class VersionFiles {
 
   /** Removes every version but the last of `versions`, durably. */
   async #removeOlder(place: Place, versions: readonly number[]): Promise<void> {
-    // What has superseded them outlives a power loss from here on, and so does their removal at the end.
+    // What has superseded them outlives a power loss from here on, as their being gone does at the end.
     await this.#files.syncDirectory(place.directory);
     await this.#drafts.revoke(place.key);
     for (const version of versions.slice(0, -1))
