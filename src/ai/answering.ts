@@ -15,7 +15,7 @@ export const askContentBytesMax = 16 * 1024;
 /** All memories as a model sees them, about 60,000 tokens; the less relevant ones are left out. */
 export const askMemoriesBytesMax = 256 * 1024;
 
-/** A memory that an answer may rest on. */
+/** A memory that an answer may be based on. */
 export interface KnownMemory {
   readonly id: string;
   readonly type: string;

@@ -244,7 +244,7 @@ function writtenIn(message: unknown): Outcome<unknown> {
   }
 }
 
-/** What an attempt that threw came to. Everything but an answer with a status was lost on its way. */
+/** The outcome of an attempt that threw. Everything but an answer with a status was lost on its way. */
 function toFailure(error: unknown, nowMs: number): Failure {
   const cause = error instanceof Error && error.cause instanceof ModelFailure ? error.cause : error;
   // Too much, or no JSON.

@@ -40,7 +40,7 @@ export class Breaker {
     return (outcome) => {
       if (isProbe) this.#probing = false;
       if (outcome === "answered") this.#close();
-      // What was let in before it opened says nothing new.
+      // What was let in before it opened proves nothing new.
       if (outcome === "failed" && (isProbe || this.#openUntilMs === undefined)) this.#failed(isProbe);
     };
   }

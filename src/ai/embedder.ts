@@ -35,7 +35,7 @@ export const embedRejectionsMax = 16;
 /** The longest pause before the first repeat; it doubles with each. */
 const embedBackoffMs = 250;
 
-/** What came of a list of texts. */
+/** The outcome for a list of texts. */
 export interface EmbedAnswer {
   /** One place for each text; undefined where there is no vector. */
   readonly vectors: readonly (Float32Array | undefined)[];
@@ -193,7 +193,7 @@ export class ModelEmbedder implements Embedder {
       vectors.forEach((vector, at) => (gathering.vectors[batch.start + at] = vector));
     } catch (error) {
       if (!(error instanceof ModelFailure) || error.kind !== "rejected") throw error;
-      // Where too many are not taken it is not for the texts.
+      // When too many are rejected, the texts are not the cause.
       if (++gathering.rejections > embedRejectionsMax) throw error;
       const { length } = batch.texts;
       if (length === 1) return;

@@ -25,10 +25,7 @@ export interface Disk {
   syncDirectory(path: string): Promise<void>;
 }
 
-/**
- * What is wrong with a disk, by the codes of the system and of SQLite, in words that may reach a client and an
- * operator.
- */
+/** Faults of a disk, by the codes of the system and of SQLite, in words that may reach a client and an operator. */
 const faults: readonly (readonly [code: string, words: string])[] = [
   ["ENOSPC", "the disk is full"],
   ["EDQUOT", "the disk's quota is used up"],

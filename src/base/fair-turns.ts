@@ -17,7 +17,7 @@ const turnQuantumMs = 2;
 const turnCallMs = 0.02;
 /** A tenant that has had more than its share waits this much of others' time at most. */
 const turnDebtMsMax = 200;
-/** After so long a thread hears what has come meanwhile. */
+/** After this long a thread hears what has come meanwhile. */
 export const turnHearMs = 4;
 /** Tenants that a thread keeps in its rounds without a call of theirs. */
 const turnTenantsIdleMax = 10_000;

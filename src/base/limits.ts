@@ -110,7 +110,7 @@ export const limits = {
   policySecsMin: 60,
 
   // Policies, audit, copies of databases
-  /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
+  /** Databases whose retention a thread remembers; a forgotten one comes again with the database's next call. */
   retentionsHeldMax: 100_000,
   /** Made in one go, about 3 ms. */
   auditObjectEventsMax: 500,
@@ -136,7 +136,7 @@ export const limits = {
   tokenLeewayMs: 5_000,
 
   // Erasures
-  /** How often it is looked for erasures whose time has come. */
+  /** How often erasures whose time has come are looked for. */
   erasureTickMs: 1_000,
   /** When an erasure is tried again that could not be completed. */
   erasureLookAgainMs: 60_000,
@@ -207,7 +207,7 @@ export const limits = {
   shipRetryMsMax: 5_000,
   /** Branches of one thread that talk to the store at once. */
   shipsAtOnceMax: 32,
-  /** Tries to settle one doubtful put before its caller is told to come back. */
+  /** Tries to resolve one put in doubt before its caller is told to come back. */
   doubtRetriesMax: 3,
   /** Databases that a thread knows other nodes to follow; those beyond are shipped as if they had no follower. */
   followedMax: 10_000,
@@ -228,9 +228,11 @@ export const limits = {
   embedRequestMs: 5_000,
 
   // Time
-  /** So long a time has to be told steadily before anything is removed for good by it, unless two clocks tell it. */
+  /**
+   * A time must be told steadily for this long before anything is removed for good by it, unless two clocks tell it.
+   */
   clockSteadyMs: 3_600_000,
-  /** A node that was down for no longer than this goes by its clock at once, and an operator hears nothing of less. */
+  /** A node that was down for no longer than this trusts its clock at once, and reports nothing less to an operator. */
   clockToldMs: 3_600_000,
 
   // Leases and the coordination store
@@ -243,7 +245,7 @@ export const limits = {
   /** Databases whose holder a node remembers; that of any other is looked up. */
   routesMax: 100_000,
   storeReachAnswerMs: 3_000,
-  /** How often a node looks whether it reaches object storage while no call of a database has come for so long. */
+  /** How often a node looks whether it reaches object storage when no call of a database has come for this long. */
   storeReachIdleMs: 60_000,
   /** A shard in which nothing is found is looked at no more rarely than this. */
   shardLookMsMax: 600_000,
@@ -277,7 +279,7 @@ export const limits = {
   // Tools for the worst day
   /** Objects that one finding names; the others it counts. */
   findingKeysMax: 5,
-  /** A database that loses objects to the collector while it is copied is begun again so often. */
+  /** A database that loses objects to the collector while it is copied is begun again at most this often. */
   backupRoundsMax: 16,
   /** Databases that one backup of some of them may name. */
   backupScopeMax: 100,

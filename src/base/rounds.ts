@@ -47,7 +47,7 @@ export class Rounds {
     else void this.start();
   }
 
-  /** Begins nothing more, and waits so long for what is under way. */
+  /** Begins nothing more, and waits this long at most for what is under way. */
   async close(patienceMs: number): Promise<void> {
     this.#closing = true;
     this.#cancel();

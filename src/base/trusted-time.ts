@@ -115,7 +115,7 @@ export class TrustedTime {
     };
   }
 
-  /** Goes on from where the run before has come to: as if the machine had been suspended between them. */
+  /** Goes on from where the previous run ended: as if the machine had been suspended between them. */
   resume(memory: TimeMemory): void {
     this.join({ ...memory, monotonicMs: this.#monotonicMs() });
     // That a node was started again is no reason to doubt its clock.

@@ -131,7 +131,7 @@ export class BranchActs {
     const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
     if (!branch) return nothing;
     if (branch.ttlAtMs !== undefined) {
-      // Not surely over by the clock of this thread, or not over by any: the entry that brought us here goes.
+      // Not surely over by the clock of this thread, or never over: the entry that led here is removed.
       due.note({ uuid, branchId, atMs: branch.ttlAtMs });
       if (branch.ttlAtMs <= parts.world.nowMs()) return nothing;
     }
@@ -154,7 +154,7 @@ export class BranchActs {
     leftBehind(uuid);
   }
 
-  /** Closes what is open of branches that the catalog does not name: their deletion was asked for, and came late. */
+  /** Closes the handles of branches that the catalog does not name: their deletion came late. */
   async #removeGoneBranches(uuid: string, catalog: Catalog | undefined): Promise<void> {
     if (!isWritten(catalog) || catalog.deletedAtMs !== undefined) return;
     await this.#options.registry.removeOtherBranches(uuid, new Set(catalog.branches.map(({ id }) => id)));
@@ -199,8 +199,8 @@ export class BranchActs {
   }
 
   /**
-   * What this node knows of the branch's past, another one may have changed, unless the lease or object storage says
-   * otherwise.
+   * Another node may have changed what this node knows of the branch's past, unless the lease or object storage rules
+   * it out.
    */
   async #prove(database: Database): Promise<void> {
     if (this.#options.parts.isCertain(database.opened.uuid)) return;

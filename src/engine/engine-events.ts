@@ -10,7 +10,7 @@ import type { Database } from "./database/database.ts";
 export interface EngineListener {
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind?: (uuid: string, afterMs?: number) => void;
-  /** It is not known whether a change of the database's catalog landed. */
+  /** A change of the database's catalog is in doubt. */
   readonly inDoubt?: (uuid: string) => void;
   /** Another node has claimed a branch of the database. */
   readonly fenced?: (uuid: string) => void;
@@ -18,7 +18,7 @@ export interface EngineListener {
   readonly closing?: (database: Database) => void;
 }
 
-/** Passes on what is told to everyone who has attached itself. */
+/** Passes on what it is told to every attached listener. */
 export class EngineEvents implements Required<EngineListener> {
   readonly #listeners: EngineListener[] = [];
 

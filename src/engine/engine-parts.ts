@@ -158,7 +158,7 @@ export class EngineParts {
     this.#attach();
   }
 
-  /** Those who are there now hear what those before them have to tell. */
+  /** The parts built by now hear what earlier ones have to tell. */
   #attach(): void {
     const { chores, sweeper, ownership } = this;
     const { options, send } = this.#given;
@@ -175,7 +175,7 @@ export class EngineParts {
     });
   }
 
-  /** Whose the database is, where the thread's time is shared out. */
+  /** The tenant of the database, where the thread's time is shared out. */
   getTenant(uuid: string): string {
     return getTenant({ uuid, database: this.retentions.findName(uuid) });
   }

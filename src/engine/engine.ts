@@ -113,7 +113,7 @@ export class Engine {
     return this.#answers.alone;
   }
 
-  /** Answers everyone, closes every file. */
+  /** Answers every caller, closes every file. */
   async close(): Promise<void> {
     const { following, sweeper, turns, chores, compactor, registry, due, places, vectorPool } = this.#parts;
     this.#closing = true;
@@ -253,7 +253,7 @@ export class Engine {
     }
   }
 
-  /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
+  /** What this node writes stays: the erasure that orders the removal is carried out here, and cleans it. */
   async #removeCopies(uuid: string): Promise<boolean> {
     if (this.#parts.leaseState.getLeaseEpoch(uuid) !== undefined) return false;
     await this.#parts.erasureRunner.removeCopies(uuid);

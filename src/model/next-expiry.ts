@@ -42,7 +42,7 @@ export function nextDue(
           ),
           supersededMaxAgeMs,
         ),
-    // Which topic has too many, only a sweep through all of them tells.
+    // Only a sweep through all topics tells which one has too many.
     supersededMaxCount === undefined || isSwept
       ? undefined
       : readTime(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),

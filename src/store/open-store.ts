@@ -14,7 +14,7 @@ import type { S3Location } from "./s3/s3-store.ts";
 export type StoreLocation =
   | { readonly kind: "file"; readonly directory: string }
   | S3Location
-  /** A store of its own for everyone who opens it. */
+  /** A store of its own for each opening. */
   | { readonly kind: "memory" };
 
 /** Opens the store; throws StoreError("misconfigured") when the location can never work. */

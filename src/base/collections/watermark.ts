@@ -38,7 +38,7 @@ export class Watermark {
     for (const waiter of waiting) if (waiter.level <= level) waiter.resolve();
   }
 
-  /** Rejects everyone who waits, now and later: the level can never be reached. */
+  /** Rejects every waiter, now and later: the level can never be reached. */
   fail(error: unknown): void {
     this.#failure = { error };
     const waiting = this.#waiters;

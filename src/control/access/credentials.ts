@@ -96,7 +96,7 @@ export class Credentials {
     const digest = computeDigest(credential);
     const remembered = this.#verified.get(digest);
     if (remembered && isCurrent(remembered, this.#options.world.nowMs())) return remembered;
-    // What is still remembered and not good any more has expired.
+    // What is still remembered and no longer valid has expired.
     if (this.#verified.delete(digest)) throw unauthorized("expired");
     // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.
     const platform = this.#platform;

@@ -28,9 +28,9 @@ import type { TokenIdentity } from "./identity.ts";
 
 /** Each is remembered by every node, about 200 bytes. */
 const revocationsMax = 10_000;
-/** What is known is read again when it is this old, beside the call that finds it so. */
+/** What is known is read again when it is this old, beside the call that finds it so old. */
 const revocationsReadMs = 5_000;
-/** What is older than this is waited for, so long at most. */
+/** What is older than this is waited for, at most this long. */
 const revocationsStaleMs = 10_000;
 const revocationsPatienceMs = 1_000;
 /** Of those that are over, this many are removed with each reading. */

@@ -35,11 +35,11 @@ export const auditEventsMax = 20_000;
 export const auditStrangersMax = 5_000;
 /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
 const auditGapsMax = 1_000;
-/** An event whose namespace has no readable policy for so long is counted as left out. */
+/** An event whose namespace has no readable policy for this long is counted as left out. */
 const auditUnknownMsMax = 60_000;
 /** When this many events wait they are stored at once, whatever the interval. */
 const auditFlushEvents = 500;
-/** So long a reader waits for this node's own events to be stored. */
+/** A reader waits this long for this node's own events to be stored. */
 const auditReadFlushMs = 1_000;
 /** How long a stopping node tries to store what is left. */
 const auditDrainMs = 5_000;

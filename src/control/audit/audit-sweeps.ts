@@ -65,7 +65,7 @@ export class AuditSweeps {
     return removed;
   }
 
-  /** Ends after the namespace that it is at; waits for that, so long at most. */
+  /** Ends after the namespace that it is at; waits for that, at most this long. */
   close(withinMs: number): Promise<void> {
     return this.#rounds.close(withinMs);
   }

@@ -45,7 +45,7 @@ interface Cached {
 
 /** Another node may delete or create a name; within this time we notice. */
 const claimCacheMs = 5_000;
-/** So long the caller of a database that is known waits for the claim to be read again. */
+/** The caller of a known database waits this long for the claim to be read again. */
 const refreshPatienceMs = 250;
 const listPageSize = 1_000;
 /** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */

@@ -48,7 +48,7 @@ export interface ErasureCouponsOptions {
 /** Which erasure of which database. */
 export type ErasureName = Pick<ErasureCoupon, "uuid" | "id">;
 
-/** Whose unfinished coupons: those of one database, or of some shards; of all when neither is said. */
+/** Whose unfinished coupons: those of one database, or of some shards; of all when neither is given. */
 export interface UnfinishedWhere {
   readonly uuid?: string | undefined;
   readonly shards?: OwnedShards | undefined;

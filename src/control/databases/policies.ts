@@ -79,7 +79,7 @@ interface Cached {
   readonly asOf: Tick;
 }
 
-/** So long a caller waits for a policy that is known to be read again, and for one that is not known. */
+/** A caller waits this long for a known policy to be read again, and for an unknown one. */
 const refreshPatienceMs = 250;
 const firstPatienceMs = 2_000;
 /** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */
@@ -287,7 +287,7 @@ export class Policies {
     try {
       return (await surePut(this.#options.store, place.key, bytes, condition)).kind === "landed";
     } catch (error) {
-      // It may have landed: what was known before is not relied upon.
+      // It may have landed: what was known before is not certain.
       this.#cache.delete(place.key);
       throw error;
     }

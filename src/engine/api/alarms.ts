@@ -35,7 +35,7 @@ export class Alarms {
     return this.#counts;
   }
 
-  /** Runs an act on the branch, or for the database: what comes of it is what is known of the place from then on. */
+  /** Runs an act on the branch, or for the database: its outcome is what is known of the place from then on. */
   async watch<Value>(uuid: string, place: string, act: () => Promise<Value>): Promise<Value> {
     try {
       const value = await act();
@@ -47,7 +47,7 @@ export class Alarms {
     }
   }
 
-  /** This came of it. What is nothing that an operator must see to is passed over. */
+  /** This was the outcome. A failure that needs no operator is passed over. */
   note(uuid: string, place: string, error: unknown): void {
     const kind = error instanceof LostObject ? "lost" : error instanceof StoreWentBack ? "wentBack" : undefined;
     if (!kind) return;

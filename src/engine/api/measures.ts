@@ -71,7 +71,7 @@ export interface EngineState {
   readonly backlogs: Backlogs;
   readonly packs: number;
   readonly rebases: number;
-  /** Open branches whose history waits to be packed: that failed, or there is much of it. */
+  /** Open branches whose history waits to be packed: packing failed, or there is much of it. */
   readonly compactionsOwed: number;
   /** Objects of the longest timeline of an open branch. */
   readonly timelineRefsMax: number;

@@ -124,7 +124,7 @@ export interface ErasedCoupon {
   readonly isDue: boolean;
 }
 
-/** What became of an `expunge`. */
+/** The outcome of an `expunge`. */
 export interface Expunged {
   /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
@@ -243,7 +243,7 @@ export type ToEngine =
   | { readonly kind: "followed"; readonly uuid: string; readonly isFollowed: boolean }
   /** A newer manifest of one of the database's branches is said to have landed. */
   | { readonly kind: "hint"; readonly uuid: string }
-  /** What became of a batch of user SQL that was to be run. */
+  /** The outcome of a batch of user SQL that was to be run. */
   | { readonly kind: "sql-ran"; readonly ticket: number; readonly reply: SqlWriteReply }
   /** Asks what the thread measures of itself. */
   | { readonly kind: "measure"; readonly id: number }

@@ -49,7 +49,7 @@ export class WaitingCalls {
     call?.resolve(answer);
   }
 
-  /** The thread is gone, with all that it was asked. */
+  /** The thread is gone, with all its calls. */
   lose(lane: number): void {
     for (const [id, call] of this.#calls) {
       if (call.lane !== lane) continue;

@@ -30,7 +30,7 @@ export interface DatabaseCopyParts {
   readonly manifestFor: (manifest: Manifest, bytes: Uint8Array) => Uint8Array;
 }
 
-/** What a database came to. */
+/** The outcome for a database. */
 interface CopiedDatabase {
   readonly kind: "copied";
   readonly branchIds: readonly string[];
@@ -47,7 +47,7 @@ export type DatabaseOutcome =
   | { readonly kind: "unwritten" }
   /** It is being removed. */
   | { readonly kind: "deleted" }
-  /** It does not fit together, and no newer manifest mends that. */
+  /** It does not fit together, and no newer manifest repairs that. */
   | { readonly kind: "damaged"; readonly why: string };
 
 /** The database as one look saw it. */
@@ -176,7 +176,7 @@ async function copyNeeded(
       throw new StoreError("corrupt", `${key} of database ${uuid} was not read back as it was put`);
     count(stored.bytes.length);
   };
-  // All of them come to an end before the first failure is told: nothing is written behind the caller's back.
+  // All of them end before the first failure is thrown: nothing is written behind the caller's back.
   const outcomes = await Promise.allSettled(
     [...waiting].map(([key, { sha256 }]) => permits.run(() => copyOne(key, sha256))),
   );

@@ -39,7 +39,7 @@ export interface RestoreAllOutcome {
   readonly proven: Proven;
 }
 
-/** Who has written a manifest that was restored: no node's name, so that no node takes the branch for its own. */
+/** The writer in a restored manifest: no node's name, so that no node takes the branch for its own. */
 const restorer = "palimpsest-restore";
 const nonceBytes = 16;
 
@@ -86,7 +86,7 @@ function buildSuccessor(manifest: Manifest, bytes: Uint8Array): Uint8Array {
   });
 }
 
-/** Says that the store is being filled. One that was begun from the same backup is gone on with. */
+/** Says that the store is being filled. A restore that was begun from the same backup goes on. */
 async function begin({ to, world }: RestoreAllParts, fromName: string): Promise<StandingManifest> {
   const standing = await readManifest(to);
   const isOurs = standing?.value.state === "restoring" && standing.value.from === fromName;

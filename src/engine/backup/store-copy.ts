@@ -212,7 +212,7 @@ export class StoreCopy {
     return outcome;
   }
 
-  /** Databases to which no name leads: their claim was lost, or they came to be since the names were listed. */
+  /** Databases to which no name leads: their claim was lost, or they were made since the names were listed. */
   async #unnamed(): Promise<void> {
     const { from } = this.#parts;
     for await (const { name: uuid, isFolder } of foldersUnder(from, databasesPrefix)) {

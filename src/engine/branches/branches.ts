@@ -66,7 +66,7 @@ export function planTo(
 
 export class Branches {
   readonly #parts: BranchParts;
-  /** Of those who change a database's branches, by uuid: else each would make the others begin again. */
+  /** For changes of a database's branches, by uuid: otherwise each would make the others begin again. */
   readonly #turns = new KeyedMutex();
 
   constructor(parts: BranchParts) {

@@ -33,10 +33,10 @@ const packsAtOnceMax = 2;
  * once.
  */
 const rebasesAtOnceMax = 2;
-/** After a failure the job is left alone for so long, and then for ever longer up to the second time. */
+/** After a failure the job is left alone for this long, and then longer and longer up to the second time. */
 const compactorRetryMsMin = 1_000;
 export const compactorRetryMsMax = 60_000;
-/** Objects found rotten that a thread remembers; nothing is made of them for so long. */
+/** Objects found rotten that a thread remembers; they are not used for so long. */
 const rottenRememberedMax = 10_000;
 const rottenAgainMs = 600_000;
 /** How long an engine thread that stops waits for packs and base images that are being made. */

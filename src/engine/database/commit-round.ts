@@ -12,7 +12,7 @@ import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import { LongWrites } from "./long-writes.ts";
 import type { Transaction, Transactions } from "./transactions.ts";
 
-/** What became of a transaction that a process was to run. */
+/** The outcome of a transaction that a process was to run. */
 export type ElsewhereEnd = { readonly transaction: Transaction } | { readonly error: unknown };
 
 export interface CommitRoundOptions extends Pick<DatabaseOptions, "slices" | "turn"> {

@@ -6,7 +6,7 @@
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import type { WalFile } from "../../sqlite/wal/wal.ts";
 
-/** An fsync of so much log takes turns with the others like it of its thread. */
+/** An fsync of this much log takes turns with the others like it of its thread. */
 const largeSyncBytes = 1024 * 1024;
 
 export interface LogSyncOptions {
@@ -19,14 +19,14 @@ export interface LogSyncOptions {
   readonly synced: (txid: number) => void;
   /** It is unknown what is on disk. Called after `start` has returned. */
   readonly failed: (error: unknown) => void;
-  /** One has ended, and what it came to was told. */
+  /** One has ended, and its outcome was told. */
   readonly ended: () => void;
 }
 
 export class LogSync {
   readonly #options: LogSyncOptions;
   #running = false;
-  /** What commits have added to the log since the last one began, about. */
+  /** About how much commits have added to the log since the last one began. */
   #unsyncedBytes = 0;
 
   constructor(options: LogSyncOptions) {
@@ -38,7 +38,7 @@ export class LogSync {
     return this.#running;
   }
 
-  /** A commit has made the log longer by so much, about. */
+  /** A commit has made the log longer by about this much. */
   grown(bytes: number): void {
     this.#unsyncedBytes += bytes;
   }

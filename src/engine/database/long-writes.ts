@@ -8,10 +8,10 @@
 import type { World } from "../../base/world.ts";
 import type { WriteItem } from "./database-options.ts";
 
-/** So long a write that was stopped is remembered, and larger ones of its kind are not begun on the thread. */
+/** A stopped write is remembered for this long, and larger ones of its kind are not begun on the thread. */
 const longWriteRememberedMs = 5_000;
 /**
- * A write that takes so long in a process would not have fitted into a slice of the thread: to hand one over costs 1
+ * A write that takes this long in a process would not have fitted into a slice of the thread: to hand one over costs 1
  * to 3 ms.
  */
 const longWriteMs = 20;

@@ -29,9 +29,9 @@ import type { Sight } from "../process-calls/command-call.ts";
 import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../process-calls/sql-write.ts";
 import type { WritePermission } from "./write-permission.ts";
 
-/** So often the state is looked at after a batch, while another process makes the log's index anew, */
+/** The state is looked at this often after a batch, while another process makes the log's index anew, */
 const sqlStateLooksMax = 50;
-/** and so long in between. */
+/** and with this pause in between. */
 const sqlStatePauseMs = 50;
 
 /** A transaction that is over; one that changed nothing has left nothing. */
@@ -95,7 +95,7 @@ export class Transactions {
     connection.run("BEGIN");
     try {
       const { txid: seenTxid } = readState(connection);
-      // What the process has committed and not yet told of, the cache of vectors lacks: then the rows are searched.
+      // The cache of vectors lacks what the process has committed and not yet told: then the rows are searched.
       const isAhead = seenTxid >= this.#options.writer.nextTxid;
       return { seenTxid, read: this.readNow(command, input, isAhead ? new VectorChanges() : undefined) };
     } finally {

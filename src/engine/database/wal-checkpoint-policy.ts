@@ -53,7 +53,7 @@ export class WalCheckpointPolicy {
 
   /** The shipper has published, or there is reason to look. */
   shippingMoved(): void {
-    // Before writers go on: else there might be no moment at which all is shipped.
+    // Before writers go on: otherwise there might be no moment at which all is shipped.
     this.#state.guarded(() => this.#scrub.moved());
     if (this.#state.isDrained || this.#state.writer.shipper.failing) this.#log.release();
     this.checkpointWalIfDue();

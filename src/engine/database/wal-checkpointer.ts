@@ -59,7 +59,7 @@ export class WalCheckpointer {
   readonly #spareBytes: number;
   /** From this page on there may be slack that is not noted; undefined when there is none. */
   #unknownFrom: number | undefined;
-  /** What the log held at the last look, in frames. */
+  /** The frames of the log at the last look. */
   #frames: number;
   #moved: number;
   /**
@@ -76,7 +76,7 @@ export class WalCheckpointer {
   /** Writers are held up when it has this many bytes and is still not checkpointed. */
   #pressingBytes: number;
   #unseenBytes = 0;
-  /** After so much the log is looked at: eight small groups' worth. */
+  /** After this much the log is looked at: eight small groups' worth. */
   readonly #lookBytes: number;
   /** The length of the log's file when it was last written, or checkpointed. */
   #fileBytes: number;
@@ -114,7 +114,7 @@ export class WalCheckpointer {
     return (this.#frames - this.#checkpointedFrames) * frameBytes;
   }
 
-  /** What commits since the last look have added to the log, about. */
+  /** About how much commits since the last look have added to the log. */
   get unseenBytes(): number {
     return this.#unseenBytes;
   }

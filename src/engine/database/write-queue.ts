@@ -106,7 +106,7 @@ export class WriteQueue {
     this.#queue.wake();
   }
 
-  /** What was committed is on disk: so fast do writes leave. */
+  /** What was committed is on disk: the rate at which writes leave. */
   synced(): void {
     this.#drain.end();
   }

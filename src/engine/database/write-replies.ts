@@ -65,7 +65,7 @@ export class WriteReplies {
     for (const item of items) item.completion.failed(refusal, this.#state.safeTxid);
   }
 
-  /** Notes the commit, if there was one, and answers those whose transaction it was. */
+  /** Notes the commit, if there was one, and answers the callers of the transaction. */
   done(items: readonly WriteItem[], transaction: Transaction): void {
     if (transaction.changed && !this.#committed(items)) return;
     this.#parts.transactions.follow(transaction);

@@ -21,7 +21,7 @@ export function withSurroundings(
   };
 }
 
-/** What the plan and the steps that were taken come to; `holdUp` is what the run had to stop at. */
+/** The answer from the plan and the steps that were taken; `holdUp` is what stopped the run. */
 export function answer(
   plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>,
   holdUp: string | undefined,
@@ -30,7 +30,7 @@ export function answer(
 ): Expunged {
   const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
   const blocked: Record<string, ErasureBlockers> = plan.blocked;
-  // What copies hold up is the same for all, and over when it is: so it is said first.
+  // What copies hold up is the same for all, and over when it is: so it comes first.
   const waitingFor = verdict?.waitingFor ?? holdUp;
   const mayChangeSoon = waitingFor !== undefined;
   const reasons = Object.keys(plan.reasons ?? {}).length === 0 ? undefined : plan.reasons;

@@ -40,7 +40,7 @@ import type { Compactor } from "../compaction/compactor.ts";
 
 /** How long a completed erasure waits for a reader or object storage that holds a local file back. */
 const scrubWaitMs = 60_000;
-/** When it is looked once more for objects that came late, after an erasure was completed. */
+/** When to look once more for objects that came late, after an erasure was completed. */
 export const lateOrphansMs = 3_600_000;
 
 export interface ErasureRunnerOptions {
@@ -136,7 +136,7 @@ export class ErasureRunner {
     // 3. History is cut. What was cut is looked at once more with everything shipped: only a run that finds nothing to
     // cut goes on.
     const toCut = uncut(standing, plan).map(({ id }) => id);
-    // That the copies are counted anew has to be known before, or a crash would leave those that were counted in force.
+    // The need to count the copies anew must be known before, or a crash would leave the earlier count in force.
     if (mustCountAnew(plan.ready, toCut)) return answer(plan, "copies on other nodes", undefined);
     if (toCut.length > 0) {
       const manifests = standing.map(({ manifest }) => manifest);
@@ -322,7 +322,7 @@ export class ErasureRunner {
     const plan = { blocked: {}, ready: coupons, waiting: [] };
     const verdict = await this.#judgeCopies(uuid, [], coupons);
     const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
-    // The catalog goes last: what is found without it has come after all was removed.
+    // The catalog is removed last: what is found without it came after all was removed.
     if (objects.length > 0 && !hasCatalog) await collector.purge(uuid);
     if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined, verdict);
     if (!(await collector.isGone(uuid)))

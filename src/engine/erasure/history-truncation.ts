@@ -68,7 +68,7 @@ function computeBound(branches: readonly CatalogBranch[], point: ErasurePoint, b
       continue;
     }
     const branch = branches.find(({ id }) => id === at);
-    // One that was deleted before the erasure does not say any more where it came from: any branch may be its ancestor.
+    // One that was deleted before the erasure no longer says where it came from: any branch may be its ancestor.
     if (!branch) return bound;
     if (!branch.parent) return 0;
     bound = branch.parent.forkTxid;
@@ -96,8 +96,8 @@ export function firstStateFrom(
 }
 
 /**
- * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that is
- * removed. The manifest's stays.
+ * Where each timeline of a branch is to begin from now on, in the order of `restoringTimelines`; undefined for one that
+ * is removed. The manifest's stays.
  */
 export type Beginnings = readonly (number | undefined)[];
 
@@ -122,7 +122,7 @@ export function isCut(past: Past, beginnings: Beginnings, clean: ReadonlySet<str
 
 /** Whether the timeline may begin there with the very objects that it has. */
 function isClean({ refs, tail }: RestoringTimeline, fromTxid: number, clean: ReadonlySet<string>): boolean {
-  // The beginning is restored from objects: what the tail has of it goes.
+  // The beginning is restored from objects: the tail's part of it is removed.
   return refs.every(({ id }) => clean.has(id)) && tail.every(({ firstTxid }) => firstTxid > fromTxid);
 }
 
@@ -196,8 +196,7 @@ async function writtenAnew(
 }
 
 /**
- * What it takes the place of is deleted for good: its last state, which takes every group of the timeline, is restored
- * before.
+ * What it replaces is deleted for good: its last state, which takes every group of the timeline, is restored before.
  */
 async function requireWhole({ check }: CuttingParts, { manifest }: Past, timeline: RestoringTimeline): Promise<void> {
   const plan = findTimelinePlan(timeline, manifest.lost, timeline.toTxid);

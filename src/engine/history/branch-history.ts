@@ -39,7 +39,7 @@ export async function putHistory(store: ObjectStore, history: History, id: strin
   return { id, bytes: bytes.length, sha256: computeSha256(bytes) };
 }
 
-/** What a change of history comes to: the new one, and what else changes in the manifest with it. */
+/** The outcome of a change of history: the new one, and what else changes in the manifest with it. */
 export interface HistoryChange {
   readonly history: History;
   /** Called with the manifest that the change is made to; undefined when it no longer fits. */

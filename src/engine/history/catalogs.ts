@@ -54,7 +54,7 @@ export interface CatalogMemory {
   readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
-  /** It is not known whether a change of the database's branches landed: what is open of it may be gone. */
+  /** A change of the database's branches is in doubt: an open handle may belong to a deleted branch. */
   readonly inDoubt: (uuid: string) => void;
 }
 
@@ -76,8 +76,7 @@ export function isWritten(catalog: Catalog | undefined): catalog is Catalog {
 }
 
 /**
- * What the branch of this id is called; undefined when it was deleted. Throws StoreError when there is no catalog to
- * tell.
+ * The name of the branch of this id; undefined when it was deleted. Throws StoreError when there is no catalog to tell.
  */
 export function findBranchName(catalog: Catalog | undefined, uuid: string, branchId: string): string | undefined {
   if (catalog) return catalog.branches.find(({ id }) => id === branchId)?.name;
@@ -228,7 +227,7 @@ export class Catalogs {
   async #replace(uuid: string, catalog: Catalog, condition: PutCondition): Promise<boolean> {
     if (this.#doubts.size >= catalogDoubtsMax)
       throw new StoreError("unavailable", "object storage has left too many changes of catalogs in doubt");
-    // Whatever comes of it, what was held is no longer certain.
+    // Whatever the outcome, what was held is no longer certain.
     this.#held.delete(uuid);
     this.#world.crashPoint("catalog-put");
     return this.#put(uuid, { catalog, condition });

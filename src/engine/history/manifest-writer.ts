@@ -102,7 +102,7 @@ export class ManifestWriter {
   #doubt: Doubt | undefined;
   #writerEpoch: WriterEpoch | undefined;
   #fenced: Fenced | undefined;
-  /** The end of the queue of those who want to change the manifest. */
+  /** The end of the queue of changes to the manifest. */
   #turn: Promise<unknown> = Promise.resolve();
   #newestUlid = "";
   /** Objects that are being uploaded and not published yet, oldest name first. */

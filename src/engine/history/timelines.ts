@@ -234,7 +234,8 @@ export interface ForkedBranch {
   readonly nonce: Uint8Array;
   readonly node: string;
   /**
-   * Commit time of the state that it begins with, and the size of the database then (engine/segments/restore: pointOf).
+   * Commit time of the state that it begins with, and the size of the database then (engine/segments/restore:
+   * readStatePoint).
    */
   readonly committedAtMs: number;
   readonly pages: number;

@@ -30,7 +30,7 @@ export class Copies {
   readonly #registered = new LruMap<string, true>(limits.copiesRememberedMax);
   /** How many acts that may make files are under way. */
   readonly #making = new Map<string, number>();
-  /** Of those who change what is registered of a database. */
+  /** For changes of a database's registration. */
   readonly #turns = new KeyedMutex();
 
   constructor(options: CopiesOptions) {
@@ -48,7 +48,7 @@ export class Copies {
     try {
       const isNew = !this.#isRegistered(uuid);
       const registered = this.#turns.take(uuid, () => this.#register(uuid)).then(() => isNew);
-      // Who never makes a file never asks.
+      // A caller that never makes a file never asks.
       registered.catch(() => {});
       return await act(registered);
     } finally {

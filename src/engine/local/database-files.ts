@@ -176,7 +176,7 @@ export function branchesWithLogs(
 /** The names of a branch's file and of what lies beside it. */
 const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.next)?$/;
 
-/** What a removal of unused copies came to. */
+/** The outcome of a removal of unused copies. */
 export interface UnusedFiles {
   readonly removed: number;
   /** Of these, files that had been set aside, with their labels. */

@@ -47,7 +47,7 @@ export interface BackgroundJobsOptions {
 
 type Chore = "settle" | "collect" | "purge";
 
-/** The first goes first when more than one is due. */
+/** The first one comes first when more than one is due. */
 const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
 /** When a chore is to be done, on world.monotonicMs(): at the first request, and once more at the last one. */

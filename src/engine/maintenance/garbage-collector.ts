@@ -139,7 +139,7 @@ export class GarbageCollector {
     return waitsFor;
   }
 
-  /** Whether nothing of a deleted database was found, now and for so long that nothing comes any more. */
+  /** Whether nothing of a deleted database was found, now and for so long that nothing more will come. */
   async isGone(uuid: string): Promise<boolean> {
     const { objects } = await this.#parts.store.list(databasePrefix(uuid), { limit: 1 });
     if (objects.length === 0) return this.#isQuiet(uuid);
@@ -178,7 +178,7 @@ export class GarbageCollector {
       return await this.#mark(catalog);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      // What a branch had goes after it was deleted, maybe long after this catalog was read.
+      // What a branch had is removed after its deletion, maybe long after this catalog was read.
       const now = await this.#parts.catalogs.fresh(catalog.uuid);
       if (now && now.seq === catalog.seq) throw error;
       return undefined;

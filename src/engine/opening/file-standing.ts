@@ -29,7 +29,7 @@ export type Standing =
   | "stale"
   /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
   | "orphaned"
-  /** Of a claim that the manifest does not list and that this node knows nothing of. */
+  /** Of a claim that is unknown to the manifest and to this node. */
   | "unknown"
   /** Of a later time than the manifest: object storage was put back. */
   | "beyond";

@@ -34,7 +34,7 @@ export interface HandleLifecycleOptions {
   };
 }
 
-/** For so long a caller waits for a handle that others use. */
+/** A caller waits this long for a handle that others use. */
 const patienceMs = 10_000;
 /** Before a log that could not be proven is tried again; twice as long each time. */
 const proofPauseMsMin = 2;

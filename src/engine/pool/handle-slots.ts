@@ -60,7 +60,7 @@ export class HandleSlots {
       if (this.busy(key) === until) this.#remove(key);
     });
     this.#set(key, { kind: "busy", until });
-    // One promise for all, so that those who came first go on first.
+    // One promise for all, so that the first waiter goes on first.
     return until;
   }
 

@@ -30,7 +30,7 @@ export interface OwnershipTransferOptions {
 
 export class OwnershipTransfer {
   readonly #options: OwnershipTransferOptions;
-  /** Of those who take or hand over a database, by uuid. */
+  /** For taking and handing over databases, by uuid. */
   readonly #turns = new KeyedMutex();
   /** Counts the losses of the node's lease. */
   #losses = 0;

@@ -18,7 +18,7 @@ import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle
 import { HandleSlots, buildKey } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
 
-/** Readers go on using an old copy for so long while others hold it; from then on they wait for the new one. */
+/** Readers go on using an old copy for this long while others hold it; from then on they wait for the new one. */
 export const refreshPatienceMs = 1_000;
 /** Idle databases closed on a thread before freed memory is given back to the system. */
 const closedPerTrim = 64;
@@ -126,7 +126,7 @@ export class Registry {
       this.#handles.closeHandle(database);
       hindrance = await this.#handles.reopen(key, target, database);
     });
-    // Only now: those who waited have a handle by then.
+    // Only now: every waiter has a handle by then.
     if (hindrance !== undefined) throw hindrance;
   }
 
@@ -190,7 +190,7 @@ export class Registry {
     await purging;
   }
 
-  /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
+  /** Closes every branch of the database, after it has answered every caller, and removes its files. */
   async closeAndRemove(uuid: string): Promise<void> {
     this.#options.deleted.set(uuid, true);
     for (const key of this.#slots.listKeys(uuid)) await this.#handles.close(key, async () => {});
@@ -318,7 +318,7 @@ export class Registry {
 
   async #releaseIds(untilMs: number): Promise<void> {
     this.#ended = true;
-    // Who came so late that a file is open or opening again may still write it.
+    // A caller that came so late that a file is open or opening again may still write it.
     if (!this.#slots.isEmpty) return;
     try {
       await this.#options.opener.claims.releaseAllIds((manifest) => this.#handles.isCovered(manifest), untilMs);

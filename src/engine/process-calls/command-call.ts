@@ -36,7 +36,7 @@ export interface Sight {
 
 interface CommandCall extends Sight {
   readonly path: string;
-  /** Positive, and never used for anything else: by it the command is stopped. */
+  /** Positive, and never used for anything else: it names the command to what stops it. */
   readonly ticket: number;
   readonly input: unknown;
 }

@@ -15,7 +15,7 @@ import { SqlGuard, tooMuchWritten } from "../../sqlite/sql-authorizer.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { runCommandWrite, type CommandWriteCall, type CommandRan, type TransactionCall } from "./command-call.ts";
 
-/** An error that is not a refusal; by its code it is told whether storage failed. */
+/** An error that is not a refusal; its code tells whether storage failed. */
 export interface SqlFault {
   readonly message: string;
   readonly stack: string;
@@ -32,7 +32,7 @@ export type SqlWriteReply =
       readonly detail?: ServiceErrorDetail;
     }
   | { readonly kind: "fault"; readonly fault: SqlFault }
-  /** The process is gone, and with it what it would have answered. */
+  /** The process is gone, and with it its answer. */
   | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
 
 /** User SQL, and the number by which it is interrupted. */

@@ -39,7 +39,7 @@ interface Pin {
   seenTxid: number | undefined;
 }
 
-/** Gives work to processes, and to their callers what comes of it. */
+/** Gives work to processes, and its outcome to their callers. */
 export class ProcessWork {
   readonly #parts: ProcessWorkParts;
 

@@ -22,7 +22,7 @@ function toWriteEnd(reply: SqlWriteReply): SqlWriteEnd {
 
 export class RemoteSql implements SqlWriter {
   readonly #send: (message: FromEngine) => void;
-  /** Who waits, by ticket. */
+  /** The waiting callers, by ticket. */
   readonly #waiting = new Map<number, (end: SqlWriteEnd) => void>();
 
   constructor(send: (message: FromEngine) => void) {

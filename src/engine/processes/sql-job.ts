@@ -26,7 +26,7 @@ export interface Job {
   readonly complete: (end: JobEnd) => void;
 }
 
-/** What became of a batch. */
+/** The outcome of a batch. */
 export type JobEnd =
   | { readonly kind: "answered"; readonly message: FromSqlProcess }
   /** It has not begun, and never will. */

@@ -28,7 +28,7 @@ import type { WriteCall, SqlWriteReply } from "../process-calls/sql-write.ts";
 const sqlReadQueueMax = 1024;
 /** Batches that write which wait for a process, per node; a database has one at most. */
 const sqlWriteQueueMax = 1024;
-/** A read that has run for so long leaves one process to those that have not. */
+/** A read that has run for this long leaves one process to those that have not. */
 export const sqlSliceMs = 100;
 
 /** Processes that are ready beyond those that are wanted now, once user SQL is used at all. */

@@ -12,7 +12,7 @@ import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
 import type { SqlProcess } from "./sql-process.ts";
 import type { WriteCall } from "../process-calls/sql-write.ts";
 
-/** A process that has not ended its batch so long after it was interrupted is killed. */
+/** A process that has not ended its batch this long after it was interrupted is killed. */
 const sqlKillGraceMs = 200;
 /** A process of the pool that is not ready by then is abandoned. */
 const sqlStartMsMax = 30_000;
@@ -20,7 +20,7 @@ const sqlStartMsMax = 30_000;
 const sqlRestartMsMin = 50;
 /** up to here, */
 const sqlRestartMsMax = 1_000;
-/** and none again for one that has lived for so long. */
+/** and none again for one that has lived for this long. */
 const sqlCalmMs = 10_000;
 
 /** What the pool hears from a place. */
@@ -54,7 +54,7 @@ export class SqlSlot {
   /** Waits before it is started again. */
   #isPaused = false;
   #cancelStart: Cancel = () => {};
-  /** Who waits for the end of the process. */
+  /** The callers that wait for the end of the process. */
   #ends: (() => void)[] = [];
 
   constructor(parts: SqlSlotParts) {

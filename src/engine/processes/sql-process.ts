@@ -42,7 +42,7 @@ export interface SqlProcessOptions {
 export function startSqlProcess({ entry, directory, environment }: SqlProcessOptions): SqlProcess {
   const child = spawn(process.execPath, [`--max-old-space-size=${sqlHeapMiB}`, entry], {
     env: environment,
-    // Not the ones of the node: what it prints, content could be in.
+    // Not the node's own: content could be in what it prints.
     stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
     // A terminal's signals are for the node.
     detached: true,

@@ -5,9 +5,9 @@
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 
-/** So the use that a tenant has made of the processes fades: by half in this time. */
+/** A tenant's use of the processes fades: by half in this time. */
 const sqlUsageHalfMs = 5_000;
-/** Tenants whose use is remembered; of more, that of those who used them last. */
+/** Tenants whose use is remembered; of more, the most recent ones. */
 const sqlUsageTenantsMax = 10_000;
 
 interface Used {

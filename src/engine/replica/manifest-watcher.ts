@@ -83,7 +83,7 @@ export interface Followed {
   readAtMs: number;
   /** When the catalog was last read. */
   catalogAtMs: number;
-  /** When the last look ended, whatever came of it. */
+  /** When the last look ended, whatever its outcome. */
   triedAtMs: number;
   /** Looks that have failed since one succeeded. */
   failures: number;
@@ -265,7 +265,7 @@ export class ManifestWatcher {
     const lost = found.find(({ isThere }) => !isThere);
     followed.purged = false;
     if (!lost || !(catalog ? isWritten(catalog) : wasWritten)) return;
-    // That all is gone does not say that it was deleted.
+    // Missing objects do not prove a deletion.
     followed.purged = !catalog && (await this.#permits.run(() => wasDeleted(store, uuid)));
     if (!followed.purged)
       throw catalog

@@ -280,7 +280,7 @@ async function checkCopy(
   const copy = join(scratchDirectory, `copy-${world.ulid()}.db`);
   try {
     for (const suffix of ["", "-wal"]) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
-    // The log goes into the file, as the check looks at the file alone.
+    // The log is checkpointed, as the check looks at the file alone.
     inRestored(copy, false, (connection) => connection.raw.pragma("wal_checkpoint(TRUNCATE)"));
     await readStateRow(copy, true, () => turnEnd(world));
   } catch (error) {

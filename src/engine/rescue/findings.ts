@@ -256,7 +256,7 @@ export class Findings {
   add(kind: FindingKind, place: FindingPlace, what: string): void {
     const { severity } = findingKinds[kind];
     this.counts[severity]++;
-    // What is worse never gives way to what is not.
+    // A worse finding never gives way to a lesser one.
     if (this.#kept[severity].length < findingsMax) this.#kept[severity].push({ kind, ...place, what });
   }
 

@@ -21,7 +21,7 @@ import { sameBytes } from "../../store/port/sure-put.ts";
 import { findGaps } from "../history/timeline-gaps.ts";
 import { fetchObject, RottenObject, type PageSource } from "../segments/pool-objects.ts";
 
-/** A database that changes while it is looked at is looked at again so often. */
+/** A database that changes while it is looked at is looked at again at most this often. */
 const inventoryRoundsMax = 4;
 /** Objects that are read at once to prove them; each may be a full pack. */
 const inventoryFetchesMax = 4;

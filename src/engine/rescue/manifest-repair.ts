@@ -191,7 +191,7 @@ async function cutTo(
 /** What the same claim has put behind the manifest, as far as it goes on without a doubt. */
 function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Manifest): readonly SegmentRef[] {
   const ofClaim = own.filter((entry) => entry.epoch === epoch);
-  // What the tail held may have become an object together with what came after it.
+  // What the tail held may now be in an object together with what came after it.
   const starts = [txid + 1, ...tail.map(({ firstTxid }) => firstTxid)];
   const chains = starts
     .map((start) => beforeRewind(own, chainFrom(ofClaim, start, Infinity, false), txid))

@@ -86,7 +86,7 @@ function findIn(parts: ManifestRepairParts, id: string): Found | undefined {
   };
 }
 
-/** A manifest of what was found, without any claim: who wrote it only its restored state tells. */
+/** A manifest of what was found, without any claim: only its restored state tells who wrote it. */
 function bareManifest(
   uuid: string,
   branchId: string,

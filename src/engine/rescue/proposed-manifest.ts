@@ -14,14 +14,14 @@ export interface ProposedManifest {
   readonly loses: readonly string[];
 }
 
-/** What is known when a branch is to be mended. */
+/** What is known when a branch is to be repaired. */
 export interface ManifestRepairParts {
   readonly place: StatePlace;
   readonly pool: PoolIndex;
   readonly catalog: Catalog | undefined;
 }
 
-/** Who has written a manifest that was laid again: no node's name. */
+/** Written by a repair: no node's name, so that no node takes the branch for its own. */
 export const repairer = "palimpsest-repair";
 /** The length of a manifest's nonce. */
 export const nonceBytes = 16;

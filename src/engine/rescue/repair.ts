@@ -77,7 +77,7 @@ export interface RepairOrder {
 const nonceBytes = 16;
 const digestDigits = 16;
 
-/** What would mend the database. Throws StoreError: "misconfigured" for one that must be left alone. */
+/** The plan that repairs the database. Throws StoreError: "misconfigured" for one that must be left alone. */
 export async function planRepair({ place }: RepairParts, { branch, name }: RepairOrder): Promise<RepairPlan> {
   const { store, uuid } = place.source;
   await requireStoreFormat(store);

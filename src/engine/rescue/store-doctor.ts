@@ -57,8 +57,8 @@ import { checkNewest } from "../segments/newest-state.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 
 /**
- * Databases whose names one look keeps in memory, about 200 bytes each; those beyond are not looked at, and that is
- * said.
+ * Databases whose names one look keeps in memory, about 200 bytes each; those beyond are not looked at, which is
+ * reported.
  */
 const inventoryDatabasesMax = 1_000_000;
 /** An erasure that is due for this long and not completed is reported. */
@@ -249,7 +249,7 @@ export class StoreDoctor {
       const looked = await lookAt(store, erasureCouponKey(named.uuid, named.id), decodeCoupon);
       const place = { uuid: named.uuid, key: erasureCouponKey(named.uuid, named.id) };
       if (looked.kind === "unreadable") this.#parts.findings.add("coupon_unreadable", place, looked.why);
-      // A marker without a coupon is one that is on its way, or that a crash has left: nodes tell the two apart.
+      // A marker without a coupon is either under way or left by a crash: nodes tell the two apart.
       if (looked.kind === "sound") this.#erasure(looked.value, { ...place, database: looked.value.database });
     }
   }

@@ -40,7 +40,7 @@ export interface SegmentOrder {
   /** The id that the first group must have; the others follow without a gap. */
   readonly firstTxid: number;
   readonly groupsMax: number;
-  /** No group is begun after so much log. */
+  /** No group is begun after this much log. */
   readonly logBytesMax: number;
   /** Nothing is made when that turns out to be more than this, as the last group may be of any size. */
   readonly logBytesMost: number;

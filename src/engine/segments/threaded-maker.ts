@@ -28,7 +28,7 @@ import {
   type SegmentOrder,
 } from "./segment-maker.ts";
 
-/** Segments of up to so much log are made on the engine thread: handing them over takes as long. */
+/** Segments of up to this much log are made on the engine thread: handing them over takes as long. */
 export const segmentLogBytesHere = 128 * 1024;
 
 /** What is asked of the thread. */

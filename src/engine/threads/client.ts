@@ -46,7 +46,7 @@ export class EngineClient extends EnginePort {
   readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
   readonly #world: World;
   readonly #log: Log;
-  /** Who waits for what a thread measures. */
+  /** The callers that wait for what a thread measures. */
   readonly #measuring = new Map<number, (measures: EngineMeasures) => void>();
   #nextId = 1;
   #told: ((message: Told) => void) | undefined;

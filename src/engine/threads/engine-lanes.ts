@@ -33,7 +33,7 @@ interface EngineLanesParts {
   readonly endWrites: (lane: number) => Promise<void> | undefined;
 }
 
-/** What an engine says to others than those who look after its thread. */
+/** What an engine says beyond the part that looks after its thread. */
 export type HeardMessage = Exclude<FromEngine, { kind: "alarms" | "closed" }>;
 
 const restartPauseMsMin = 100;
@@ -132,7 +132,7 @@ export class EngineLanes {
   }
 
   #start(index: number): EngineLane {
-    // What one before it has met, the new thread meets again.
+    // The new thread meets again what the one before it has met.
     this.#alarms[index] = noAlarms;
     const lane = this.#parts.spawn(index);
     lane.listen(
@@ -160,7 +160,7 @@ export class EngineLanes {
       case "closed":
         return this.#closed[index]!.resolve(message.counters);
       case "answers":
-        // It works: should it be lost, that is no failed start.
+        // It works: if it is lost later, that is no failed start.
         this.#restartPauseMs[index] = restartPauseMsMin;
     }
     this.#parts.heard(index, message);

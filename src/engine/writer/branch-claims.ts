@@ -72,9 +72,7 @@ export class BranchClaims {
   readonly #answered = new LruMap<string, number>(answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
-  /**
-   * No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something.
-   */
+  /** No branch that `#answered` has forgotten was answered beyond this: a file with less is taken to lack something. */
   #answeredByForgotten = 0;
 
   constructor(parts: BranchClaimsParts) {
@@ -131,8 +129,8 @@ export class BranchClaims {
   }
 
   /**
-   * As giveBackAll, for these manifests, as far as they were claimed here: nothing is written under them any more, and
-   * all that was is covered.
+   * As releaseAllIds, for these manifests, as far as they were claimed here: nothing is written under them any more,
+   * and all that was is covered.
    */
   async releaseIds(covered: readonly ManifestWriter[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;
@@ -243,7 +241,7 @@ export class BranchClaims {
   }
 }
 
-/** Of a branch. Neither id holds a slash, so the two parts can never run into each other. */
+/** The key of a branch. Neither id holds a slash, so the two parts can never run into each other. */
 function buildKey(uuid: string, branchId: string): string {
   return `${uuid}/${branchId}`;
 }

@@ -125,7 +125,7 @@ export interface ErasureReceipt {
 const domains = { 1: "palimpsest-erasure-receipt-v1", 2: "palimpsest-erasure-receipt-v2" } as const;
 const method = "palimpsest-erasure-1";
 
-/** Said in every receipt: a proof whose bounds are not stated is taken for more than it is. */
+/** In every receipt: a proof whose bounds are not stated is taken for more than it is. */
 const notProven = [
   "copies that clients took: answers, exports, restored files",
   "backups and replicas of the object store or of disks that the evidence does not list",
@@ -160,7 +160,8 @@ export function receiptPayload(
   evidence: ErasureEvidence,
 ): ReceiptPayload {
   return {
-    // Who does not know of nodes that never came back must not take the receipt for one in which every node has spoken.
+    // A reader that does not know of nodes that never came back must not take the receipt for one in which every node
+    // has answered.
     v: evidence.unattested ? 2 : 1,
     db: coupon.database,
     uuid: coupon.uuid,

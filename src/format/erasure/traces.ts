@@ -5,7 +5,7 @@
  *
  * | offset | bytes | content                                                                |
  * |--------|-------|------------------------------------------------------------------------|
- * | 0      | 4     | rolling hash of the window, little-endian: the same for all keys      |
+ * | 0      | 4     | rolling hash of the window, little-endian: the same for all keys       |
  * | 4      | 16    | first bytes of HMAC-SHA256 of the window, under the key of the erasure |
  *
  * Always true: every place that has a window is found, and nothing else (but for a collision of 128 bits); the rolling

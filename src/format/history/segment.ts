@@ -163,7 +163,7 @@ export async function encodeFrames(
     end += pressed.length;
   }
   segment.set(encodeIndex());
-  // What was pressed well is copied, and its room goes: the collector counts all of it, and comes the more often.
+  // What was pressed well is copied, and its room freed: the collector counts all of it, and runs the more often.
   return 2 * end < segment.length ? segment.slice(0, end) : segment.subarray(0, end);
 }
 

@@ -47,7 +47,7 @@ export interface MemoryInput {
   readonly metadata?: string;
 }
 
-/** What became of one memory of a batch. */
+/** The outcome for one memory of a batch. */
 export interface IngestResult {
   id: string;
   status: "created" | "duplicate";

@@ -27,7 +27,7 @@ export interface Maker {
   readonly floor: number;
 }
 
-/** What became of a vector; where it was skipped, its owner is kept without it. */
+/** The outcome for a vector; where it was skipped, its owner is kept without it. */
 export type Embedded = "stored" | "skipped_dimension" | "skipped_model";
 
 /** Made on first use: files from before it have none, and no vectors of an embedder either. */

@@ -84,7 +84,7 @@ function givenByName(values: ReadonlyMap<string, unknown>, name: string, used: S
 }
 
 /**
- * The arguments that bind `given` to a statement with these parameters (sqlite/sql-tokens: parametersOf). Throws
+ * The arguments that bind `given` to a statement with these parameters (sqlite/sql-tokens: listParameters). Throws
  * invalid_request when there are too many or too few, or a name fits none.
  */
 export function bindParams(names: readonly (string | undefined)[], given: GivenParams): BoundParams {

@@ -191,7 +191,7 @@ function failed(run: Run, refusal: ServiceError): SqlStatementResult {
   return { columns: [], rowsJson: "[]", rowsAffected: 0, lastInsertRowid: run.lastInsertRowid, error };
 }
 
-/** Whether the refusal is the statement's own affair, so that a batch that is not atomic goes on after it. */
+/** Whether the refusal concerns the statement alone, so that a batch that is not atomic goes on after it. */
 function isOwn(refusal: unknown): refusal is ServiceError {
   return refusal instanceof ServiceError && refusal.code === "invalid_request";
 }

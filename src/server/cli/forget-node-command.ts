@@ -47,7 +47,7 @@ export function forgetNodeCommand(around: ForgetSurroundings, ended: (code: numb
     .action(async (node: string, flags: ForgetFlags) => ended(await forget(around, node, flags)));
 }
 
-/** The identity that is meant, or why it cannot be told. */
+/** The identity that is meant, or why it is ambiguous. */
 async function resolveIdentity(
   names: NodeNames,
   copies: CopyRecords,

@@ -15,7 +15,7 @@ export interface NodeFlags {
   readonly tokenFile?: string;
 }
 
-/** Why a command came to nothing, for the person who gave it. */
+/** Why a command failed, for the person who gave it. */
 export class CommandFailure extends Error {
   readonly exitCode: 1 | 2;
 

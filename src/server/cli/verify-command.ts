@@ -33,7 +33,7 @@ interface VerifyFlags {
   readonly jwks: string | URL;
 }
 
-/** Why the command came to nothing, for the person who gave it. */
+/** Why the command failed, for the person who gave it. */
 class Unverified extends Error {
   readonly exitCode: 1 | 2;
 

@@ -23,7 +23,7 @@ import { PeerLinks } from "./peer-links.ts";
 import { Progress } from "../observability/progress.ts";
 import { StoreReach } from "../observability/store-reach.ts";
 
-/** A node that has not reached object storage for so long gives its databases up, if another one does reach it. */
+/** A node that has not reached object storage for this long releases its databases, if another one does reach it. */
 const storeSilenceMs = 20_000;
 
 export interface ClusterOptions {

@@ -28,7 +28,10 @@ import { PendingCalls } from "./pending-calls.ts";
 
 /** While something is expected of a node, it is asked this often whether it lives. */
 const peerPingMs = 1_000;
-/** After a link was lost, the node is not tried again for so long, and then for ever longer up to the second time. */
+/**
+ * After a link was lost, the node is not tried again for this long, and then for longer and longer up to the second
+ * time.
+ */
 const peerRetryMsMin = 100;
 const peerRetryMsMax = 2_000;
 
@@ -109,7 +112,7 @@ export class PeerLink {
   follow(uuid: string): void {
     const nowMs = this.#options.world.monotonicMs();
     const untilMs = this.#follows.get(uuid);
-    // Who follows says so at every look; the other node needs to hear it now and then.
+    // A follower says so at every look; the other node needs to hear it now and then.
     if (untilMs !== undefined && untilMs - nowMs > limits.followMs / 2) return;
     if (untilMs === undefined && this.#follows.size >= limits.peerFollowsMax) return;
     this.#follows.set(uuid, nowMs + limits.followMs);
@@ -249,9 +252,7 @@ export class PeerLink {
     this.#calls.lose(failure);
   }
 
-  /**
-   * What calls that have not left are told: another try helps, unless the other node does not want to know this one.
-   */
+  /** The error of calls that have not left: another try helps, unless the other node refuses to know this one. */
   #failureOf(error: unknown): ServiceError | Unreachable {
     const code = error instanceof ConnectError ? error.code : undefined;
     const reason = error instanceof Error ? error.message : "it has hung up";

@@ -32,7 +32,7 @@ export type Config = { readonly [Name in keyof typeof settings]: ValueOf<(typeof
   readonly tracing: TracingSettings | undefined;
 };
 
-/** What came of reading the variables: a Config, or every problem at once. Warnings name unknown variables. */
+/** The outcome of reading the variables: a Config, or every problem at once. Warnings name unknown variables. */
 export type Reading =
   | { readonly config: Config; readonly warnings: readonly string[] }
   | { readonly problems: readonly string[]; readonly warnings: readonly string[] };

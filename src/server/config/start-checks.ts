@@ -77,7 +77,7 @@ export function startWarnings(config: Config): readonly string[] {
   return [...warnings, ...clusterWarnings(config), ...modelWarnings(config)];
 }
 
-/** What cannot be right when the nodes are on several machines. They may be on one. */
+/** What must be wrong when the nodes are on several machines. They may be on one. */
 function clusterWarnings(config: Config): readonly string[] {
   if (config.coordination === undefined) return [];
   const warnings: string[] = [];

@@ -10,7 +10,7 @@ import { type Piece, PieceSchema } from "../../../gen/palimpsest/node/v1/node_pb
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 
-/** What is in one message between nodes, about. */
+/** About how much is in one message between nodes. */
 const peerMessageBytes = 1024 * 1024;
 /** Larger inputs and values go in pieces of this size, so that others get their turn. */
 export const peerPieceBytes = 256 * 1024;

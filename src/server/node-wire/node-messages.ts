@@ -139,7 +139,7 @@ export function messageOfTurnedAway(id: number, { reason }: TurnedAway): CallAns
   return create(CallAnswerSchema, { id, turnedAway: reasons[reason] });
 }
 
-/** What came of a call. */
+/** The outcome of a call. */
 export type Outcome = { readonly answer: Answer } | { readonly error: ServiceError | TurnedAway };
 
 /**
@@ -205,7 +205,7 @@ function shaped<Value>(value: unknown, what: string, { faultOf }: Shape<Value>):
   return value as Value;
 }
 
-/** To leave out what this node does not know could be to do something else than was asked for. */
+/** Leaving out what this node does not know could mean doing something else than was asked for. */
 function unknownTo(what: string): ServiceError {
   return new ServiceError(
     "unavailable",

@@ -205,7 +205,7 @@ class Decoder {
   }
 }
 
-/** To set a field of this name would be to do something else. */
+/** Setting a field of this name would do something else. */
 function addField(record: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(record, name, { value, writable: true, enumerable: true, configurable: true });
 }

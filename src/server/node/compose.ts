@@ -55,7 +55,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   const engine = instruments.engine(cluster?.placement ?? local);
   // Which databases there are, what policies say of them, and the log of what is done to them.
   const control = openControl(base, nodeId, cluster, instruments);
-  // What was ordered of the node while it was down is done before it serves.
+  // What the node was ordered to do while it was down is done before it serves.
   const { receipts } = authentication;
   const jobs = new Jobs({ world, log, store, engine, local, copies, ...control, receipts, nodeId, gcGraceMs, cluster });
   stack.defer(() => jobs.close());

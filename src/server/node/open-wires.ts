@@ -30,7 +30,7 @@ export interface WiresParts {
   readonly audit: AuditLog;
   readonly authentication: Authentication;
   readonly instruments: Instruments;
-  /** So long standard writes are taken that cannot be shipped. */
+  /** Standard writes that cannot be shipped are taken for this long. */
   readonly unshippedMsMax: number;
 }
 
@@ -102,7 +102,7 @@ function doorsOptions(
   };
 }
 
-/** Who is asked for a credential, and asked again when one was revoked. */
+/** The callers that are asked for a credential, and asked again when one was revoked. */
 function askingCallers({ credentials, revocations }: Authentication): Pick<DoorsOptions, "identify" | "isRevoked"> {
   return {
     identify: (credential) => credentials.known(credential) ?? credentials.identify(credential),
@@ -117,7 +117,7 @@ function openTo({
   adminListen,
   allowedOrigins = [],
 }: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
-  // What the node was told to be reached by is no stranger's name.
+  // The address that the node was told to advertise is no foreign name.
   return {
     hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])],
     allowedOrigins,

@@ -27,7 +27,7 @@ import { RequestMetrics } from "../wire/request-metrics.ts";
 /** Lets the bearer of a credential in, or throws a ServiceError. */
 type Admit = (credential: string | undefined) => void | Promise<void>;
 
-/** What the doors lead to, and whom they let in. */
+/** What the doors lead to, and which callers they let in. */
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
   readonly isReady: () => Readiness;

@@ -23,7 +23,7 @@ export class NodeReadiness {
     this.joined = parts.leases === undefined;
   }
 
-  /** A node without its lease still answers what can be read, and sends the rest to those who have theirs. */
+  /** A node without its lease still answers what can be read, and sends the rest to nodes that have theirs. */
   get now(): Readiness {
     const { storeHealth, hasSql, clock, engine, leases } = this.#parts;
     const { ready, checks } = storeHealth.readiness;

@@ -13,7 +13,7 @@ import { storeFormatKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import type { Readiness } from "./health.ts";
 
-/** So long the answer of a look holds for those who ask for the node's health. */
+/** The answer of a look holds this long for callers that ask for the node's health. */
 const storeHealthCacheMs = 2_000;
 
 export interface StoreHealthOptions {
@@ -21,13 +21,13 @@ export interface StoreHealthOptions {
   readonly world: World;
   /** What a write waits for that does not say: `durable` ones need object storage. */
   readonly durability: "standard" | "durable";
-  /** So long standard writes are taken that cannot be shipped. */
+  /** Standard writes that cannot be shipped are taken for this long. */
   readonly unshippedMsMax: number;
 }
 
 /** What the last look found. */
 interface Fault {
-  /** Broken: it answers, and will not do what is asked until an operator has mended it. */
+  /** Broken: it answers, and will not do what is asked until an operator has repaired it. */
   readonly kind: "unreached" | "broken";
   readonly sinceMs: number;
   /** In a few words; never content, keys or addresses. */

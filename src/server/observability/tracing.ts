@@ -230,8 +230,7 @@ class ToldExporter implements SpanExporter {
         this.#log.warn("the collector takes no traces; they are left out", { reason: result.error?.name });
       if (!failed && this.#failing) this.#log.info("the collector takes traces again");
       this.#failing = failed;
-      // What could not be sent is settled here: told as a failure, it would only be told once more, by the library's
-      // own means.
+      // What could not be sent ends here: as a failure it would only be reported once more, by the library's own means.
       done({ code: exportSucceeded });
     });
   }

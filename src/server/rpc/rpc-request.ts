@@ -244,7 +244,7 @@ function decodeBinaryAddress(bytes: Buffer, fields: readonly DescField[]): Map<D
       else reader.skip(type, number);
     }
   } catch {
-    // What cannot be read tells no more of itself.
+    // What cannot be read tells nothing more about itself.
   }
   return found;
 }
@@ -259,7 +259,7 @@ function decodeJsonAddress(bytes: Buffer, fields: readonly DescField[]): Map<Des
       if (typeof value === "string") found.set(field, value);
     }
   } catch {
-    // What is no JSON tells nothing of itself.
+    // What is no JSON tells nothing about itself.
   }
   return found;
 }

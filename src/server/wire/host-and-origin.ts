@@ -105,7 +105,7 @@ export class HostAndOriginCheck {
 
   #findHostRefusal(host: string | undefined, method: string | undefined): ServiceError | undefined {
     if (host === this.#knownHost && host !== undefined) return undefined;
-    // HTTP/1.0 has no Host header, and those who look after nodes still speak it.
+    // HTTP/1.0 has no Host header, and operators' tools still speak it.
     if (host === undefined)
       return method === "GET" || method === "HEAD" ? undefined : invalid("the Host header is missing");
     if (!isHost(host)) return invalid("the Host header is malformed");

@@ -188,7 +188,7 @@ function merge(type: DescMessage, message: Message, bytes: Uint8Array): void {
   try {
     mergeFromBinary(type, message, bytes, binaryOptions);
   } catch {
-    // What the decoder says of malformed bytes is about bytes; a fault of ours cannot be told from it, and tests look
+    // What the decoder says of malformed bytes concerns bytes; a fault of ours cannot be told from it, and tests look
     // for those.
     throw malformed(type);
   }

@@ -19,7 +19,7 @@ export interface EgressTold {
 /** One call on its way through the pipeline. */
 export interface Context {
   readonly call: Call;
-  /** Who makes the call; anonymous on a node without authentication, and until the pipeline has told. */
+  /** The caller; anonymous on a node without authentication, and until the pipeline has identified it. */
   identity: Identity;
   /** The only database that the caller's credential was judged for, where that matters; targets refuse another. */
   judgedUuid: string | undefined;

@@ -223,7 +223,7 @@ export function getRawNumber(value: unknown): string | undefined {
 
 /**
  * JSON.parse, but integers that a double cannot hold, and numbers beyond its range, become raw JSON that JSON.stringify
- * writes out digit by digit (see rawNumberOf). Ten times slower than JSON.parse, so it is for texts in which
+ * writes out digit by digit (see getRawNumber). Ten times slower than JSON.parse, so it is for texts in which
  * inspectJson has found a large number: searching the text for one costs more (measured).
  * @throws SyntaxError
  */

@@ -23,7 +23,7 @@ import type { ModelFailureKind } from "../../ai/model-failure.ts";
 /** Databases that wait for a backfill, and those that are remembered to need none. */
 const backfillsWaitingMax = 10_000;
 const backfillsCompleteMax = 100_000;
-/** Pause between steps of a backfill, and after one that came to nothing. */
+/** Pause between steps of a backfill, and after one that did nothing. */
 export const backfillPauseMs = 20;
 export const backfillRetryMs = 2_000;
 /** A database that needed none is looked at again after this, while it is in use. */
@@ -46,7 +46,7 @@ export interface Step {
   readonly options: CallOptions;
 }
 
-/** What a step came to. */
+/** The outcome of a step. */
 export interface Stepped {
   readonly filled: number;
   /** What the model gave no vector for. */
@@ -111,7 +111,7 @@ export class Backfill {
 
   #wait(key: string, { namespace, profile, target: { uuid, branch } }: Place): void {
     if (this.#closed || (!this.#waiting.has(key) && this.#waiting.size >= backfillsWaitingMax)) return;
-    // Without what policy said of retention then: it may say something else by the time.
+    // Without what policy said of retention then: it may have changed by the time.
     this.#waiting.set(key, { namespace, profile, target: { uuid, branch } });
     if (this.#running) return;
     this.#running = true;

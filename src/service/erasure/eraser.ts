@@ -131,7 +131,7 @@ export class Eraser {
     }
   }
 
-  /** It was asked for under a clock that was ahead: its grace begins now instead. */
+  /** It was requested under a clock that was ahead: its grace begins now instead. */
   async #setRight(coupon: ErasureCoupon): Promise<void> {
     const nowMs = this.#parts.world.nowMs();
     await this.#readably(coupon, () =>
@@ -194,7 +194,7 @@ export class Eraser {
       if (this.#looks.size >= erasureLooksMax) break;
       if (database.looking || database.nextLookMs > world.monotonicMs()) continue;
       database.looking = true;
-      // Whatever comes of it; a look that goes well says better.
+      // Whatever the outcome; a look that goes well sets a better time.
       database.nextLookMs = world.monotonicMs() + limits.erasureLookAgainMs;
       const { woken } = database;
       database.woken = false;

@@ -15,7 +15,7 @@ import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 export const erasureBegunMs = 60_000;
 /** An erasure whose grace lasts longer is looked at in between, as the clock by which it ends may be set right. */
 export const erasureWaitMsMax = 3_600_000;
-/** When it is looked whether something still blocks an erasure, when nothing has told of a change. */
+/** When to look whether something still blocks an erasure, when nothing has told of a change. */
 export const erasureBlockedLookMs = 600_000;
 /**
  * The node that was asked for an erasure looks after it this long; then the owner of its shard does, which has found it
@@ -156,7 +156,7 @@ export class ErasureQueue {
         return Math.min(Math.max(this.#gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
       // One that came meanwhile is looked at as soon as it is due.
       if (!this.isDue(coupon) || !asked.has(coupon.id)) return this.computeWait(coupon);
-      // Whatever frees it tells of itself, or is another coupon's time.
+      // What frees it reports itself, or is another coupon's time.
       return erasureBlockedLookMs;
     });
     database.nextLookMs =

@@ -115,7 +115,7 @@ export class ErasureResults {
     }
   }
 
-  /** The attempt came to nothing: the coupon says why. */
+  /** The attempt failed: the coupon says why. */
   async sayWhy(coupon: ErasureCoupon, error: unknown): Promise<void> {
     const waitingFor = failureInWords(error);
     if (coupon.waitingFor === waitingFor) return;

@@ -30,7 +30,7 @@ export const dueLookMs = 300_000;
  * have come late.
  */
 const dueIdleLookMs = 1_800_000;
-/** Within so long after the hour, so that not all nodes look at once. */
+/** Within this long after the hour, so that not all nodes look at once. */
 const dueSpreadMs = 120_000;
 /** Between two looks of which the first has passed as many entries as it may. */
 const dueGoOnMs = 1_000;

@@ -27,8 +27,8 @@ import type { CopyPlace } from "../../format/keys/node-keys.ts";
  */
 export const replicaPurgerMs = 30_000;
 /**
- * A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the
- * second.
+ * A deleted database that is still not gone is asked for again after the first time, and then later and later, up to
+ * the second.
  */
 const deletedLookMsMin = 30_000;
 const deletedLookMsMax = 3_600_000;

@@ -73,7 +73,7 @@ function isSound(memory: MemoryInput): boolean {
   }
 }
 
-/** What an extraction came to. */
+/** The outcome of an extraction. */
 interface Extraction {
   readonly memories: readonly MemoryInput[];
   /** Turns that no memory was found in. */

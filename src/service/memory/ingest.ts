@@ -15,10 +15,10 @@ import { inputBytes } from "./memory-messages.ts";
 import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
-/** Memories of one ingest are checked so much at a time. */
+/** This much of the memories of one ingest is checked at a time. */
 const checkedAtOnceBytes = 64 * 1024;
 
-/** What became of each memory, in their order, and the state they are in. */
+/** The outcome for each memory, in their order, and the state they are in. */
 export interface Ingested {
   readonly results: MessageInitShape<typeof IngestItemSchema>[];
   readonly txid: bigint;

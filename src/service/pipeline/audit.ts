@@ -236,7 +236,7 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
     errorCode: isOk ? undefined : result.code,
     grant: witness.grant?.(call.message, isOk ? result.message : undefined),
   });
-  // A forget that the policy made an erasure of is told as both.
+  // A forget that the policy turned into an erasure is recorded as both.
   if (witness.action === "memory.forget" && context.erasureId !== undefined) {
     audit.record({
       ...place,

@@ -98,7 +98,7 @@ export function createPipeline(options: PipelineOptions): Dispatch {
   };
 }
 
-/** Reads the rest of the request. What is wrong with it is told to those only who may do what it is about. */
+/** Reads the rest of the request. Only a caller that may do what it is about is told what is wrong with it. */
 async function receive(
   { endpoint }: Call,
   rest: RestOfCall,
@@ -144,7 +144,7 @@ function listHeaders({ txid, durableTxid, erasureId }: Context): readonly (reado
   return headers;
 }
 
-/** A refusal after the database was resolved tells its transaction ids too, where they are known. */
+/** A refusal after the database was resolved carries its transaction ids too, where they are known. */
 function stamped(error: unknown, context: Context): unknown {
   if (!(error instanceof ServiceError)) return error;
   const txid = error.detail.txid ?? context.txid;

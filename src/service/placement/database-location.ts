@@ -163,7 +163,7 @@ export class DatabaseLocations {
     return this.#rendezvous;
   }
 
-  /** A store that does not say in time leaves the database to the one who is preferred. */
+  /** A store that does not say in time leaves the database to the preferred node. */
   async #isUnwritten(uuid: string): Promise<boolean> {
     const { world, isUnwritten } = this.#parts;
     try {
@@ -187,7 +187,7 @@ export class DatabaseLocations {
       const place = await (leaseEpoch === undefined ? this.#take(uuid) : this.#shared(uuid));
       return place?.here ? place.leaseEpoch : undefined;
     } catch (error) {
-      // What the coordination store says, if it answers, the sender finds out for itself.
+      // The sender itself finds out what the coordination store says, if it answers.
       if (error instanceof StoreError || error instanceof TurnedAway) return undefined;
       throw toSearchRefusal(error);
     }

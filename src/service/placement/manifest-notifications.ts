@@ -26,7 +26,7 @@ export class ManifestNotifications {
   readonly #parts: ManifestNotificationsParts;
   /** When the holder of a database was last asked. */
   readonly #askedAt = new LruMap<string, number>(limits.routesMax);
-  /** What tells those who follow a database. */
+  /** The callbacks of a database's followers. */
   readonly #followers = new Map<string, Set<() => void>>();
 
   constructor(parts: ManifestNotificationsParts) {

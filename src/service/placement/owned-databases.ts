@@ -78,7 +78,7 @@ export class OwnedDatabases {
   /** Ships what there is of the database and lets other nodes have it. */
   releaseHeld(uuid: string): Promise<void> {
     return this.#begin(this.#leaving, uuid, async () => {
-      // Why it could not be taken, those who wanted it are told.
+      // All waiters are told why it could not be taken.
       await Promise.allSettled([this.#taking.get(uuid)]);
       const leaseEpoch = this.#leaseEpochs.peek(uuid);
       if (leaseEpoch === undefined) return;

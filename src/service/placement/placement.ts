@@ -146,7 +146,7 @@ export class Placement extends EnginePort implements PeerHost {
     this.#onNudge();
   }
 
-  /** What is done when another node says that there is an order for this one. */
+  /** Sets what is done when another node says that there is an order for this one. */
   whenNudged(look: () => void): void {
     this.#onNudge = look;
   }
@@ -170,7 +170,8 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   /**
-   * Lets other nodes have everything. From now on this node takes no database; calls of its clients go to those who do.
+   * Lets other nodes have everything. From now on this node takes no database; calls of its clients go to nodes that
+   * do.
    */
   async handOver(): Promise<void> {
     await this.#places.handOver();
@@ -314,8 +315,8 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   /**
-   * None before the first repeat, as a stale route is told at once; then ever longer, and random, so that a crowd
-   * disperses.
+   * None before the first repeat, as a stale route is reported at once; then longer and longer, and random, so that a
+   * crowd disperses.
    */
   #pauseMs(tries: number): number {
     if (tries < 2) return 0;

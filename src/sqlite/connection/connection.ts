@@ -11,7 +11,7 @@ import { LruMap } from "../../base/collections/lru-map.ts";
 
 const cachedStatementCharsMax = 16 * 1024;
 /**
- * So often, in statements, a command's log is looked at while it runs: a statement of ours writes about a document, 1
+ * A command's log is looked at every so many statements while it runs: a statement of ours writes about a document, 1
  * MiB at most.
  */
 const logLookStatements = 16;
@@ -20,7 +20,7 @@ const logLookStatements = 16;
  * are left.
  */
 const databasePagesSpare = 2 ** 16;
-/** So often, in statements, the time is looked at between them. */
+/** The time is looked at every so many statements. */
 const sliceLookStatements = 8;
 
 /** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 
 /**
- * For so long a starting node waits for processes that a killed one has left: they end with it, but not in the same
+ * A starting node waits this long for processes that a killed one has left: they end with it, but not in the same
  * instant.
  */
 const sqlOrphanMsMax = 10_000;
@@ -39,7 +39,7 @@ export function lockDirectory(directory: string): DirectoryLock {
 export function joinDirectory(directory: string): DirectoryLock {
   const database = new Database(join(directory, processesFile), { readonly: true, timeout: sqlOrphanMsMax });
   try {
-    // A read transaction: shared among those who hold it.
+    // A read transaction: all its holders share it.
     database.exec("BEGIN");
     database.prepare("SELECT count(*) FROM sqlite_schema").get();
   } catch (error) {

@@ -40,7 +40,7 @@ export type EtcdStep = NonNullable<Transaction["success"]>[number];
 export type EtcdCondition = NonNullable<Transaction["compare"]>[number];
 
 /**
- * What came of a transaction: whether its conditions held, and what the steps of either branch read, in their order.
+ * The outcome of a transaction: whether its conditions held, and what the steps of either branch read, in their order.
  */
 export interface EtcdOutcome {
   readonly succeeded: boolean;

@@ -78,7 +78,7 @@ class Session {
   readonly #services: EtcdServices;
   readonly #auth: Client<typeof Auth>;
   readonly #login: EtcdAddress["login"];
-  /** Undefined is also what it comes to where etcd asks for no credentials. */
+  /** Undefined also where etcd asks for no credentials. */
   #token: Promise<string | undefined> | undefined;
 
   constructor({ origin, login }: EtcdAddress) {
@@ -191,7 +191,7 @@ export class EtcdEndpoint {
     }
   }
 
-  /** Cuts the connection; who still waits for an answer hears that there is none. */
+  /** Cuts the connection; every call that still waits for an answer hears that there is none. */
   close(): void {
     if (this.#session) this.#cut(this.#session);
   }
@@ -202,7 +202,7 @@ export class EtcdEndpoint {
   }
 }
 
-/** Asks again, once, when the server had just said farewell to the connection: it refuses what came after, unseen. */
+/** Asks again, once, when the server had just ended the connection: it refuses what came after, unseen. */
 async function repeatedIfRefused<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();

@@ -43,7 +43,7 @@ const leaseRetryMsMin = 100;
 const leaseRetryMsMax = 2_000;
 /** How long a node that stops tries to give its lease back; otherwise it runs out by itself. */
 const leaseLeaveMs = 3_000;
-/** Another node's change may come between a look and what rests on it this often. */
+/** Another node's change may come between a look and what depends on it this often. */
 const coordTriesMax = 16;
 /** Counts of lease epochs that a node remembers: as many as there are (store/etcd/lease-records). */
 const coordLeaseEpochsMax = 4_096;
@@ -208,7 +208,7 @@ export class EtcdLeases implements Leases {
     this.#cancelRound();
     try {
       await within(this.#world, leaseLeaveMs, async () => {
-        // Its failure has been told already.
+        // Its failure has been reported already.
         await Promise.allSettled([this.#round]);
         const lease = this.#lease;
         this.#lease = undefined;

@@ -111,7 +111,7 @@ export class EtcdMembers {
     return { revision: announced?.revision ?? 0n, count: counts[1] ?? found.length, found };
   }
 
-  /** Said once, when it comes to that: the cluster goes on. */
+  /** Logged once, when it comes to that: the cluster goes on. */
   #tellOfCrowd(count: number): void {
     const isCrowded = count > coordNodesMax;
     if (isCrowded && !this.#isCrowded)

@@ -64,7 +64,7 @@ export class LeaseKeys {
     return `${this.#prefix}terms/${uuid.slice(0, leaseEpochDigits)}`;
   }
 
-  /** What counted them in builds before. */
+  /** What counted them in earlier builds. */
   oldLeaseEpoch(uuid: string): string {
     return `${this.#prefix}term/${uuid}`;
   }

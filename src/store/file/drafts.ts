@@ -67,7 +67,8 @@ export class Drafts {
     try {
       const draft = await this.#files.create(path);
       let ended: Promise<unknown> | undefined;
-      // What stays behind when this fails is garbage under a name that is never used again, and goes at a later start.
+      // What stays behind when this fails is garbage under a name that is never used again, and is removed at a later
+      // start.
       return {
         path,
         draft,
@@ -93,7 +94,7 @@ export class Drafts {
       for (const name of await namesIn(this.#files, removed)) await removeIfThere(this.#files, join(removed, name));
       await this.#files.rmdir(removed);
     } catch {
-      // It goes at a later start; what its maker has to tell is another fault.
+      // It is removed at a later start; its maker has another fault to report.
     }
   }
 
@@ -103,7 +104,7 @@ export class Drafts {
       if ((await this.#facts(path))?.links === 1) await removeIfThere(this.#files, path);
   }
 
-  /** The key's version of that identity is durable: its mark goes. */
+  /** The key's version of that identity is durable: its mark is removed. */
   async unmark(key: string, identity: string): Promise<void> {
     for (const path of await this.#paths(computePrefix(key)))
       if ((await this.#facts(path))?.identity === identity) await removeIfThere(this.#files, path);

@@ -42,7 +42,7 @@ import type { PutOutcome } from "../port/object-store.ts";
 
 /** Superseded versions that stay, so that a reader who has just listed still finds what it saw. */
 const versionsKept = 16;
-/** So old, a temporary was left behind by a process that died; should its writer sleep, it begins anew. */
+/** A temporary this old was left behind by a process that died; if its writer only sleeps, it begins anew. */
 const abandonedMs = 3_600_000;
 const dataMark = Buffer.from([1]);
 const purgedMark = Buffer.from([2]);
@@ -55,7 +55,7 @@ export interface Place {
 }
 
 /**
- * What one try to add a version came to; `again` when others have removed what it needs, so that another look must
+ * The outcome of one try to add a version; `again` when others have removed what it needs, so that another look must
  * decide.
  */
 type Try = PutOutcome | { readonly kind: "again" };
@@ -252,7 +252,7 @@ export class VersionFiles {
     throw new StoreError("unknown_outcome", "file store: others moved far on during this put; read the object back");
   }
 
-  /** Removes superseded versions, oldest first: the sleeping-writer rule rests on that order. */
+  /** Removes superseded versions, oldest first: the sleeping-writer rule depends on that order. */
   async #removeOld(place: Place, versions: readonly number[], written: number): Promise<void> {
     for (const version of versions) {
       if (version > written - versionsKept) return;
@@ -343,7 +343,7 @@ export class VersionFiles {
     try {
       await this.#removeOlder(place, versions);
     } catch (error) {
-      // Deleted meanwhile, by one who removes all of it.
+      // Deleted meanwhile, by a process that removes all of it.
       if (!isMissing(error)) throw error;
     }
     return versions.length - 1;

@@ -17,7 +17,7 @@ export interface LiveNode {
   readonly address: string;
   /** Whether it reached object storage when it last looked. */
   readonly reachesStore: boolean;
-  /** Whether it takes its share of the jobs by shards (service/placement/shards), as builds do that say so. */
+  /** Whether it takes its share of the jobs by shards (service/placement/shards), as builds that say so do. */
   readonly sharesJobs: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface Holder {
   readonly leaseEpoch: number;
 }
 
-/** What came of asking for a database. */
+/** The outcome of asking for a database. */
 export type Acquisition =
   | { readonly kind: "acquired"; readonly leaseEpoch: number }
   /** Another node holds it. */

@@ -76,7 +76,7 @@ export async function surePut(
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       if (error.kind === "unknown_outcome") doubt = error;
-      // A try that surely did nothing says nothing of those before it.
+      // A try that surely did nothing proves nothing about those before it.
       if (!doubt) throw error;
       if (attempt >= limits.doubtRetriesMax) throw doubt;
     }

@@ -105,7 +105,7 @@ function createClient({ endpoint, region = endpoint && regionOfOtherServers, pla
   return client;
 }
 
-/** Tells the world what the server's clock says, by every answer that comes. */
+/** Tells the world the time of the server's clock, by every answer that comes. */
 function hearClock(client: S3Client, world: World): void {
   world.time.awaitStore();
   client.middlewareStack.add(
