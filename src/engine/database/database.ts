@@ -4,12 +4,10 @@
  * Owns the only writable connection to the file. How writes wait and are answered is for engine/database/write-queue.
  *
  * Always true:
- * - an answer, of a write or a read, leaves only when the state it speaks of is on disk (engine/database/handle-state),
- *   a durable one only when object storage covers it, a writer's (engine/database/reply-gate) only when no other node
- *   can have a newer state
- * - nothing is committed while the lease is not held, before the claim of the branch has landed, nor beyond the
- *   reserved transaction ids
- * - a failed fsync fails this handle
+ * - An answer leaves only when the state it speaks of is on disk (engine/database/handle-state), a durable one only when
+ *   object storage covers it, a writer's only when no other node can have a newer state (engine/database/reply-gate).
+ * - Nothing is committed without the lease, before the claim has landed, or beyond the reserved transaction ids.
+ * - A failed fsync fails this handle.
  *
  * Must not know: threads, wires, other branches.
  */
@@ -263,10 +261,7 @@ export class Database {
     return this.#transactions.sight();
   }
 
-  /**
-   * Purges this node's copy of what was deleted so far, once object storage covers it. Refused with `unavailable` when
-   * the time is over.
-   */
+  /** Purges this node's copy of what was deleted, once object storage covers it; `unavailable` after the deadline. */
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();
     try {
@@ -311,10 +306,7 @@ export class Database {
     this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${getErrorCode(error)})`));
   }
 
-  /**
-   * Closes the handle after a storage failure: every caller is refused, the log stays for its proof. Call when nothing
-   * reads or syncs.
-   */
+  /** Closes a failed handle when nothing reads or syncs: every caller is refused, the log stays for its proof. */
   closeFailed(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     this.#writes.refuse();
