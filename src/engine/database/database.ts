@@ -4,7 +4,8 @@
  * Owns the only writable connection to the file. How writes wait and are answered is for engine/database/write-queue.
  *
  * Always true:
- * - An answer leaves only when the state it speaks of is on disk (engine/database/handle-state), a durable one only when
+ * - An answer leaves only when the state it speaks of is on disk (engine/database/handle-state), a durable one only
+ *   when
  *   object storage covers it, a writer's only when no other node can have a newer state (engine/database/reply-gate).
  * - Nothing is committed without the lease, before the claim has landed, or beyond the reserved transaction ids.
  * - A failed fsync fails this handle.
