@@ -348,7 +348,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
   );
 
   test(
-    "replica-03, F61: a write forwarded under a term that is over is turned away there and answered by the new owner",
+    "replica-03, F61: a write under a lease epoch that is over is turned away and answered by the new owner",
     { timeout: 120_000 },
     async () => {
       const databases = await Promise.all(Array.from({ length: 8 }, () => ownedBy(a, "rest", durable)));

@@ -184,7 +184,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(await b.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: a.node.id, leaseEpoch: 1 } });
   });
 
-  test("F51: an etcd that has lost everything begins its terms anew, and nodes go on with it", async () => {
+  test("F51: an etcd that has lost everything begins its lease epochs anew, and nodes go on with it", async () => {
     const { a, b } = await pair();
     for (let turn = 0; turn < 5; turn++) await a.leases.acquire("db");
     await etcd.stop();

@@ -273,7 +273,8 @@ export class Cluster {
     });
     const [found] = (kvs ?? []) as { value: string; lease: string }[];
     if (!found) return undefined;
-    return { ...JSON.parse(Buffer.from(found.value, "base64").toString()), leaseId: found.lease };
+    const { node, address, term } = JSON.parse(Buffer.from(found.value, "base64").toString());
+    return { node, address, leaseEpoch: term, leaseId: found.lease };
   }
 
   /** The node that holds the database; throws when nobody does, or a stranger. */

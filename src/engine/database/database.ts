@@ -4,9 +4,8 @@
  * Owns the only writable connection to the file. How writes wait and are answered is for engine/database/write-queue.
  *
  * Always true:
- * - An answer leaves only when the state it speaks of is on disk (engine/database/handle-state), a durable one only
- *   when
- *   object storage covers it, a writer's only when no other node can have a newer state (engine/database/reply-gate).
+ * - An answer leaves once its state is on disk (engine/database/handle-state). A durable one waits for
+ *   object storage, a writer's for the certainty that no other node has a newer state (engine/database/reply-gate).
  * - Nothing is committed without the lease, before the claim has landed, or beyond the reserved transaction ids.
  * - A failed fsync fails this handle.
  *

@@ -67,7 +67,7 @@ describe("the databases that a node holds", () => {
     await put(first);
   });
 
-  test("whoever wants it while it is being given up gets it afterwards, under the next term", async () => {
+  test("whoever wants it while it is being given up gets it afterwards, under the next lease epoch", async () => {
     const { held, put } = await holding(10);
     expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", leaseEpoch: 1 });
     await put(uuidOf(1));
@@ -106,7 +106,7 @@ describe("the databases that a node holds", () => {
     await expect(put(uuidOf(1))).rejects.toThrow(TurnedAway);
   });
 
-  test("a term that has passed takes nothing away from the present one", async () => {
+  test("a lease epoch that has passed takes nothing away from the present one", async () => {
     const { held } = await holding(10);
     await held.take(uuidOf(1));
     await held.releaseHeld(uuidOf(1));

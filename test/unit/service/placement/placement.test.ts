@@ -12,7 +12,7 @@ import { catchRefusal, until } from "../../../support/placed-calls.ts";
 const uuid = uuidOf(1);
 
 describe("a database has one writer", () => {
-  test("distribution-01: the node that gets the first write takes it, under its first term", async () => {
+  test("distribution-01: the node that gets the first write takes it, under its first lease epoch", async () => {
     const {
       cluster,
       nodes: [a, b],
@@ -52,7 +52,7 @@ describe("a database has one writer", () => {
     expect(there!.code).toBe("invalid_request");
   });
 
-  test("distribution-03: what its holder gave up, another node takes under the next term, with all of it", async () => {
+  test("distribution-03: what its holder gave up, another node takes whole, under the next lease epoch", async () => {
     const {
       cluster,
       nodes: [a, b],
@@ -247,7 +247,7 @@ describe("finding the writer", () => {
     expect(a.peers.forwarded.length).toBeLessThan(15);
   });
 
-  test("a call for a term that its receiver does not hold is turned away; the sender finds the holder", async () => {
+  test("a call for a lease epoch that is not held is turned away; the sender finds the holder", async () => {
     const {
       cluster,
       nodes: [a, b, c],

@@ -107,7 +107,7 @@ describe("when leases fail", () => {
     expect(await cluster.get(a, uuidOf(2), "k")).toBeUndefined();
   });
 
-  test("F52 leases that are taken away wrongly cost terms, and no write that was acknowledged as durable", async () => {
+  test("F52 leases taken away wrongly cost lease epochs, and no write acknowledged as durable", async () => {
     const {
       cluster,
       nodes: [a, b],
