@@ -9,6 +9,11 @@ import { turn, type World } from "./world.ts";
 export class Signal {
   #waiting: PromiseWithResolvers<void> | undefined;
 
+  /** Whether anything waits for it. */
+  get isAwaited(): boolean {
+    return this.#waiting !== undefined;
+  }
+
   /** It has happened. */
   raise(): void {
     const waiting = this.#waiting;

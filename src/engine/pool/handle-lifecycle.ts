@@ -91,7 +91,10 @@ export class HandleLifecycle {
     try {
       const bound = {
         ...events,
-        rested: () => this.#slots.changed.raise(),
+        rested: () => {
+          // Only while a caller waits, as every commit comes by here.
+          if (this.#slots.freed.isAwaited && database?.idle && database.isDrained) this.#slots.freed.raise();
+        },
         notice: (message: string) => events.notice("warn", message, target.uuid),
         poisoned: (error: unknown) =>
           void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
@@ -158,7 +161,7 @@ export class HandleLifecycle {
       } else {
         // The oldest is asked to become closable.
         this.#slots.databases().next().value?.hurry();
-        await this.#slots.changed.next(world, untilMs);
+        await this.#slots.freed.next(world, untilMs);
       }
     } while (world.monotonicMs() < untilMs);
     throw new ServiceError("overloaded", "every database handle of this node is in use", { retryAfterSecs: 1 });

@@ -26,8 +26,8 @@ export class HandleSlots {
   #open = 0;
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
-  /** A handle may have come to rest, or is gone: there may be room for another one. */
-  readonly changed = new Signal();
+  /** A handle may be closed, or is gone: there may be room for another one. */
+  readonly freed = new Signal();
 
   /** What is open under the key; this is no use of it. */
   get(key: string): Database | undefined {
@@ -80,7 +80,7 @@ export class HandleSlots {
   /** The file is open or will not be: its place is not reserved any more. */
   unreserve(): void {
     this.#opening--;
-    this.changed.raise();
+    this.freed.raise();
   }
 
   /** How many handles are open or about to be. */
@@ -145,7 +145,7 @@ export class HandleSlots {
     const keys = this.#keysByDatabase.get(uuid);
     keys?.delete(key);
     if (keys?.size === 0) this.#keysByDatabase.delete(uuid);
-    this.changed.raise();
+    this.freed.raise();
   }
 }
 

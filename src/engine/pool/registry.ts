@@ -173,7 +173,7 @@ export class Registry {
       if (left.length === 0 || world.monotonicMs() >= untilMs)
         return { closed, isCovered: left.every(({ isDrained }) => isDrained) };
       for (const database of left) database.hurry();
-      await Promise.race(left.map((database) => database.rested.next(world, untilMs)));
+      await this.#slots.freed.next(world, untilMs);
     }
   }
 
@@ -305,9 +305,13 @@ export class Registry {
     this.#handles.endTries();
     const { world } = this.#options;
     const lastMs = world.monotonicMs() + limits.lastShipMs;
-    for (const database of this.#slots.databases()) database.hurry();
-    while ([...this.#slots.databases()].some((database) => !database.isDrained) && world.monotonicMs() < lastMs)
-      await this.#slots.changed.next(world, lastMs);
+    await Promise.all(
+      [...this.#slots.databases()].map(async (database) => {
+        database.hurry();
+        while (!database.isDrained && !database.poisoned && world.monotonicMs() < lastMs)
+          await database.rested.next(world, lastMs);
+      }),
+    );
     const closings = this.#slots.keys().map((key) => this.#handles.close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
       if (outcome.status === "rejected")
