@@ -16,6 +16,11 @@ export function encodeUtf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
+/** The bytes in lower-case hexadecimal digits. */
+export function toHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+}
+
 /** Length in UTF-8 bytes, without encoding. */
 export function utf8Length(text: string): number {
   return Buffer.byteLength(text, "utf8");

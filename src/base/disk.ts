@@ -57,11 +57,11 @@ export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: 
 }
 
 /**
- * Puts a small file in its place, readable by the node's own user only: it is there whole and durable when this
- * resolves, and what was there before, or nothing, when it rejects. One writer of a path at a time.
+ * Puts a file in its place, readable by the node's own user only: it is there whole and durable when this
+ * resolves, and what was there before, or nothing, when it rejects. One writer of a `temporary` at a time; a crash may
+ * leave it.
  */
-export async function placeFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
-  const temporary = `${path}.new`;
+export async function placeFile(disk: Disk, path: string, bytes: Uint8Array, temporary = `${path}.new`): Promise<void> {
   // What a crash left there may have another mode, which writing into it would keep.
   rmSync(temporary, { force: true });
   try {

@@ -4,6 +4,7 @@
  * Always true: the ids of a Trace are lower-case hexadecimal and not all zeros, whatever a client sent: one that sent
  * nothing, or something malformed, gets a trace of its own. Must not know: who collects spans.
  */
+import { toHex } from "./bytes.ts";
 import type { World } from "./world.ts";
 
 export interface Trace {
@@ -40,10 +41,6 @@ export function newTraceId(world: Pick<World, "randomBytes">): string {
 /** A new span id. */
 export function newSpanId(world: Pick<World, "randomBytes">): string {
   return toHex(world.randomBytes(8));
-}
-
-function toHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
 /** The trace that a request came with, or one of its own: found on demand, as most requests are over without one. */

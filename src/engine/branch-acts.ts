@@ -145,7 +145,7 @@ export class BranchActs {
    * Resolves a change of the catalog that was left in doubt, and does what is left to do if it landed. Throws
    * StoreError while it cannot.
    */
-  async settle(uuid: string): Promise<void> {
+  async resolveDoubt(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
     const catalog = await parts.catalogs.get(uuid);
     await this.#removeGoneBranches(uuid, catalog);

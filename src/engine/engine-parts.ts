@@ -108,7 +108,7 @@ export class EngineParts {
   readonly erasureRunner: ErasureRunner;
   readonly sweeper: ExpiredRowSweeper;
   readonly acts: BranchActs;
-  readonly chores: BackgroundJobs;
+  readonly jobs: BackgroundJobs;
 
   constructor(given: EngineSurroundings) {
     const { options, world, disk, store, press, indexBuilder, send } = given;
@@ -154,17 +154,17 @@ export class EngineParts {
     this.erasureRunner = this.#openErasureRunner();
     this.sweeper = this.#openSweeper();
     this.acts = this.#openActs();
-    this.chores = this.#openChores();
+    this.jobs = this.#openBackgroundJobs();
     this.#attach();
   }
 
   /** The parts built by now hear what earlier ones have to tell. */
   #attach(): void {
-    const { chores, sweeper, ownership } = this;
+    const { jobs, sweeper, ownership } = this;
     const { options, send } = this.#given;
     this.#events.attach({
-      leftBehind: (uuid, afterMs) => chores.leftBehind(uuid, afterMs),
-      inDoubt: (uuid) => chores.inDoubt(uuid),
+      leftBehind: (uuid, afterMs) => jobs.leftBehind(uuid, afterMs),
+      inDoubt: (uuid) => jobs.inDoubt(uuid),
     });
     this.#events.attach({ closing: (database) => sweeper.closing(database) });
     this.#events.attach({
@@ -379,7 +379,7 @@ export class EngineParts {
     });
   }
 
-  #openChores(): BackgroundJobs {
+  #openBackgroundJobs(): BackgroundJobs {
     const { world, options } = this.#given;
     const { acts, alarms } = this;
     return new BackgroundJobs({
@@ -387,7 +387,7 @@ export class EngineParts {
       collector: this.#collector,
       graceMs: options.gcGraceMs,
       groom: (uuid) => acts.groom(uuid),
-      settle: (uuid) => acts.settle(uuid),
+      resolveDoubt: (uuid) => acts.resolveDoubt(uuid),
       isOurs: this.#isHeld,
       alarms,
       notice: this.#notice,

@@ -31,13 +31,13 @@ export class EngineTimers {
   /** A round every second; with much to close it takes every other slice of the thread. */
   #plan(pauseMs: number): void {
     this.#cancel = this.#world.after(pauseMs, () => {
-      const { storeTime, registry, sweeper, due, places, chores, compactor } = this.#parts;
+      const { storeTime, registry, sweeper, due, places, jobs, compactor } = this.#parts;
       storeTime.tick();
       const more = registry.closeIdle();
       sweeper.tick();
       due.tick();
       places.tick();
-      chores.tick();
+      jobs.tick();
       compactor.tick(() => registry.manifests());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });

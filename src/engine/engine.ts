@@ -92,7 +92,7 @@ export class Engine {
 
   /** What the engine has done and holds now, for operators. */
   get state(): EngineState {
-    const { opener, registry, compactor, chores, following, vectorPool, alarms } = this.#parts;
+    const { opener, registry, compactor, jobs, following, vectorPool, alarms } = this.#parts;
     opener.quarantine.recount();
     return {
       counters: this.counters,
@@ -101,7 +101,7 @@ export class Engine {
       rebases: compactor.rebases,
       compactionsOwed: compactor.owed,
       timelineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
-      collections: chores.collections,
+      collections: jobs.collections,
       replicas: following.measures,
       vectorBytes: vectorPool.bytes,
       alarms: alarms.counts,
@@ -115,13 +115,13 @@ export class Engine {
 
   /** Answers every caller, closes every file. */
   async close(): Promise<void> {
-    const { following, sweeper, turns, chores, compactor, registry, due, places, vectorPool } = this.#parts;
+    const { following, sweeper, turns, jobs, compactor, registry, due, places, vectorPool } = this.#parts;
     this.#closing = true;
     this.#housekeeping.stop();
     following.stop();
     sweeper.stop();
     turns.flush();
-    await chores.idle();
+    await jobs.idle();
     await compactor.close();
     await registry.closeAll();
     await due.close();
@@ -216,9 +216,9 @@ export class Engine {
    * heard of it meets the fence with the next thing it ships, and reads the catalog.
    */
   async #deleteTarget(uuid: string): Promise<void> {
-    const { chores, registry, catalogs, branches, copies } = this.#parts;
+    const { jobs, registry, catalogs, branches, copies } = this.#parts;
     const { databasesDirectory, coordinated } = this.#options;
-    if (!chores.mayPurge)
+    if (!jobs.mayPurge)
       throw new ServiceError("overloaded", "too many deleted databases wait to be purged; try again", {
         retryAfterSecs: 60,
       });
@@ -231,7 +231,7 @@ export class Engine {
     );
     if (coordinated) await branches.fenceAll(uuid);
     await copies.purged(uuid, files);
-    chores.purge(uuid);
+    jobs.purge(uuid);
   }
 
   /**

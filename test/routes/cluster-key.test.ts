@@ -11,7 +11,7 @@ import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts"
 import { type ExchangeRequest, ExchangeRequestSchema, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { derivedClusterKey } from "../../src/control/access/credentials.ts";
 import { buildSigningKey } from "../../src/control/access/signing-key.ts";
-import { messageOfCall } from "../../src/server/node-wire/node-messages.ts";
+import { encodeCall } from "../../src/server/node-wire/node-messages.ts";
 import { endpoints } from "../../src/service/call/methods.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
@@ -62,7 +62,7 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     await etcd?.end();
   });
   const aRead = (): ExchangeRequest =>
-    create(ExchangeRequestSchema, { calls: [messageOfCall(7, buildCall({ call: readCall, term: undefined }), codec)] });
+    create(ExchangeRequestSchema, { calls: [encodeCall(7, buildCall({ call: readCall, term: undefined }), codec)] });
 
   test("auth-16: the internal service without the cluster key is 401 over gRPC, and with it is served", async () => {
     const token = await node.mint({ ns: "acme" }, "admin");

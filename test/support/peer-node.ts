@@ -20,7 +20,7 @@ import { realWorld, type World } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import type { ListenerOptions } from "../../src/server/wire/listener.ts";
 import { NodeDoor } from "../../src/server/cluster/node-door.ts";
-import { greetingOf, ownCodecs, type PayloadCodec } from "../../src/server/node-wire/node-protocol.ts";
+import { buildGreeting, ownCodecs, type PayloadCodec } from "../../src/server/node-wire/node-protocol.ts";
 import { PeerLinks } from "../../src/server/cluster/peer-links.ts";
 import type { ForwardedCall, PeerHost } from "../../src/service/placement/peers.ts";
 import { openEcho, type EchoNode } from "./echo-node.ts";
@@ -156,5 +156,5 @@ export function sayTo(
 /** The protocol of nodes of this build. */
 export const [codec] = ownCodecs;
 
-export const greeting = (): ExchangeRequest => create(ExchangeRequestSchema, greetingOf(ownCodecs));
+export const greeting = (): ExchangeRequest => create(ExchangeRequestSchema, buildGreeting(ownCodecs));
 export const welcome = (): ExchangeResponse => create(ExchangeResponseSchema, { protocol: codec.protocol });

@@ -6,7 +6,7 @@
  * makes. Must not know: engines, tokens, wires.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { encodeUtf8 } from "../../base/bytes.ts";
+import { encodeUtf8, toHex } from "../../base/bytes.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -56,7 +56,7 @@ function newUuid(world: World): string {
   const bytes = world.randomBytes(16);
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  const hex = Buffer.from(bytes).toString("hex");
+  const hex = toHex(bytes);
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }
 

@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { decodeManifest } from "../../format/history/manifest.ts";
-import { pageBytes } from "../../format/history/pages.ts";
+import { databaseMagic, pageBytes } from "../../format/history/pages.ts";
 import { threadedPress } from "../../format/core/compression.ts";
 import { decodeFrame, framePages, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
@@ -85,7 +85,6 @@ export async function scanStore(store: ObjectStore, secrets: readonly string[]):
 /** An object of ours. A store in a directory writes a byte before it. */
 const magicBytes = 4;
 const objectStarts = [0, 1];
-const databaseMagic = "SQLite format 3\0";
 /** What a write-ahead log begins with, whatever the order of its checksums' bytes, and how its pages lie. */
 const logMagic = 0x377f0682;
 const logHeaderBytes = 32;

@@ -3,24 +3,14 @@
  *
  * Always true: a file appears under its name whole and synced or not at all.
  */
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { createSchema } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { proveLog } from "../../sqlite/wal/wal.ts";
-import { markFile, writeWhole, type Disk } from "../../base/disk.ts";
+import { markFile, placeFile, type Disk } from "../../base/disk.ts";
 
 /** Lies beside a file that was restored and not written since (engine/opening/restored-file). */
 export const restoredMark = ".restored";
@@ -83,21 +73,7 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   const temporary = `${path}.${world.ulid()}.tmp`;
   // A log that is left of a file that was removed would be taken for the new file's.
   removeFile(path);
-  try {
-    const descriptor = openSync(temporary, "wx", 0o600);
-    try {
-      writeWhole(disk, descriptor, temporary, empty, 0);
-      await disk.fdatasync(descriptor, temporary);
-    } finally {
-      closeSync(descriptor);
-    }
-    renameSync(temporary, path);
-  } catch (error) {
-    // On a full disk what was begun would take the room that is missing.
-    rmSync(temporary, { force: true });
-    throw error;
-  }
-  await disk.syncDirectory(directory);
+  await placeFile(disk, path, empty, temporary);
   await disk.syncDirectory(dirname(directory));
 }
 

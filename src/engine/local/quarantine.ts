@@ -11,6 +11,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { toHex } from "../../base/bytes.ts";
 import { placeFile, type Disk } from "../../base/disk.ts";
 import type { World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
@@ -103,7 +104,7 @@ export class Quarantine {
       uuid,
       branchId,
       txid: state?.txid,
-      tenure: state?.writerEpochId && Buffer.from(state.writerEpochId).toString("hex"),
+      tenure: state?.writerEpochId && toHex(state.writerEpochId),
       manifest: manifest && { epoch: manifest.epoch, seq: manifest.seq, txid: manifest.txid },
       atMs: world.nowMs(),
       why,

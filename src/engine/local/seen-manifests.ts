@@ -13,6 +13,7 @@
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { toHex } from "../../base/bytes.ts";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { writeWhole, type Disk } from "../../base/disk.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
@@ -338,5 +339,5 @@ function raise(claims: Map<string, number>, claim: string, txid: number): void {
 }
 
 function hex(id: Uint8Array): string {
-  return Buffer.from(id).toString("hex");
+  return toHex(id);
 }

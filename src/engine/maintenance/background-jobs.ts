@@ -4,8 +4,8 @@
  *
  * Always true:
  * - one round of collection runs at a time
- * - a chore that fails is tried again later
- * - a chore is forgotten only by a restart, or because another node has the database: the next claim of a branch, or
+ * - a job that fails is tried again later
+ * - a job is forgotten only by a restart, or because another node has the database: the next claim of a branch, or
  *   the marker of a deletion, brings it back
  */
 import { getErrorCode, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -18,14 +18,14 @@ import { needsOperator } from "../api/failures.ts";
  * Databases of one thread that wait for a collection, and those that were deleted and wait to be purged; further
  * deletions are shed.
  */
-const choresMax = 100_000;
+const jobsMax = 100_000;
 /**
  * A deleted database that waits for copies on nodes that are down is looked at more and more rarely, up to this: as
  * rarely as its copies are asked for.
  */
 export const purgeAgainMsMax = 3_600_000;
 /** Between two tries to learn what became of a change of a catalog: its branches cannot be named meanwhile. */
-const settleAgainMs = 1_000;
+const resolveAgainMs = 1_000;
 /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
 export const collectAfterMs = 60_000;
 
@@ -36,21 +36,21 @@ export interface BackgroundJobsOptions {
   /** Ends branches whose time is over, and removes history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;
   /** Learns what became of a change of the catalog that was left in doubt. Throws while it cannot. */
-  readonly settle: (uuid: string) => Promise<void>;
+  readonly resolveDoubt: (uuid: string) => Promise<void>;
   /** Whether this node looks after the database now; when another one does, so does it collect. */
   readonly isOurs: (uuid: string) => boolean;
   readonly notice: (message: string, uuid: string) => void;
   readonly alarms: Alarms;
-  /** Chores of each kind that are remembered. */
+  /** Jobs of each kind that are remembered. */
   readonly most?: number;
 }
 
-type Chore = "settle" | "collect" | "purge";
+type Job = "resolveDoubt" | "collect" | "purge";
 
 /** The first one comes first when more than one is due. */
-const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
+const jobsInOrder: readonly Job[] = ["resolveDoubt", "collect", "purge"];
 
-/** When a chore is to be done, on world.monotonicMs(): at the first request, and once more at the last one. */
+/** When a job is to be done, on world.monotonicMs(): at the first request, and once more at the last one. */
 interface Due {
   readonly nextMs: number;
   readonly lastMs: number;
@@ -58,8 +58,8 @@ interface Due {
 
 export class BackgroundJobs {
   readonly #options: BackgroundJobsOptions;
-  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = {
-    settle: new Map(),
+  readonly #due: Readonly<Record<Job, Map<string, Due>>> = {
+    resolveDoubt: new Map(),
     collect: new Map(),
     purge: new Map(),
   };
@@ -85,7 +85,7 @@ export class BackgroundJobs {
   }
 
   get #most(): number {
-    return this.#options.most ?? choresMax;
+    return this.#options.most ?? jobsMax;
   }
 
   /** Objects of the database have lost their last reference, or may have by then. */
@@ -98,7 +98,7 @@ export class BackgroundJobs {
    * reader.
    */
   inDoubt(uuid: string): void {
-    this.#plan("settle", uuid, settleAgainMs);
+    this.#plan("resolveDoubt", uuid, resolveAgainMs);
   }
 
   /** The database was deleted: its objects go after the grace. */
@@ -107,25 +107,25 @@ export class BackgroundJobs {
     this.#plan("purge", uuid, this.#options.graceMs);
   }
 
-  /** Begins the next chore that is due. Called every second or so. */
+  /** Begins the next job that is due. Called every second or so. */
   tick(): void {
     if (this.#running) return;
     const nowMs = this.#options.world.monotonicMs();
-    const [first] = choresInOrder
-      .flatMap((chore) =>
-        this.#due[chore]
+    const [first] = jobsInOrder
+      .flatMap((job) =>
+        this.#due[job]
           .entries()
           .filter(([, { nextMs }]) => nextMs <= nowMs)
           .take(1)
-          .map(([uuid, due]) => ({ chore, uuid, ...due }))
+          .map(([uuid, due]) => ({ job, uuid, ...due }))
           .toArray(),
       )
       .sort((a, b) => a.nextMs - b.nextMs);
     if (!first) return;
-    const { chore, uuid, lastMs } = first;
-    this.#due[chore].delete(uuid);
-    if (lastMs > nowMs) this.#due[chore].set(uuid, { nextMs: lastMs, lastMs });
-    this.#running = this.#run(chore, uuid).finally(() => (this.#running = undefined));
+    const { job, uuid, lastMs } = first;
+    this.#due[job].delete(uuid);
+    if (lastMs > nowMs) this.#due[job].set(uuid, { nextMs: lastMs, lastMs });
+    this.#running = this.#run(job, uuid).finally(() => (this.#running = undefined));
   }
 
   /** Resolves when nothing is under way. */
@@ -133,20 +133,20 @@ export class BackgroundJobs {
     await this.#running;
   }
 
-  #plan(chore: Chore, uuid: string, afterMs: number): void {
-    const due = this.#due[chore];
-    if (chore !== "purge" && !due.has(uuid) && due.size >= this.#most) return;
+  #plan(job: Job, uuid: string, afterMs: number): void {
+    const due = this.#due[job];
+    if (job !== "purge" && !due.has(uuid) && due.size >= this.#most) return;
     const dueMs = this.#options.world.monotonicMs() + afterMs;
     const { nextMs, lastMs } = due.get(uuid) ?? { nextMs: Infinity, lastMs: -Infinity };
     due.set(uuid, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
   }
 
-  async #run(chore: Chore, uuid: string): Promise<void> {
-    const { collector, groom, settle, isOurs, graceMs, alarms, notice } = this.#options;
+  async #run(job: Job, uuid: string): Promise<void> {
+    const { collector, groom, resolveDoubt, isOurs, graceMs, alarms, notice } = this.#options;
     try {
       // Whichever node holds the database now: the change is this node's.
-      if (chore === "settle") return await settle(uuid);
-      if (chore === "purge") {
+      if (job === "resolveDoubt") return await resolveDoubt(uuid);
+      if (job === "purge") {
         const again = await collector.purge(uuid);
         if (typeof again === "string")
           return this.#purgeLater(
@@ -165,15 +165,15 @@ export class BackgroundJobs {
       if (again) this.#plan("collect", uuid, Math.max(graceMs, collectAfterMs));
     } catch (error) {
       const isPassing = (error instanceof StoreError && !needsOperator(error)) || error instanceof ServiceError;
-      if (chore === "settle" && isPassing) return this.inDoubt(uuid);
+      if (job === "resolveDoubt" && isPassing) return this.inDoubt(uuid);
       alarms.note(uuid, "collection", error);
       const why = needsOperator(error) ? error.message : getErrorCode(error);
-      if (chore === "purge")
+      if (job === "purge")
         return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
       const what =
-        chore === "settle" ? "the outcome of a change of branches is not known" : "garbage could not be collected";
+        job === "resolveDoubt" ? "the outcome of a change of branches is not known" : "garbage could not be collected";
       notice(`${what} (${why}); trying again`, uuid);
-      this.#plan(chore, uuid, Math.max(graceMs, collectAfterMs));
+      this.#plan(job, uuid, Math.max(graceMs, collectAfterMs));
     }
   }
 

@@ -6,6 +6,7 @@
  * Each object is replaced under the condition that it is still what the plan saw. A deleted database and what a newer
  * build has written are left alone.
  */
+import { toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
@@ -104,7 +105,7 @@ function computeDigest(actions: readonly RepairAction[]): string {
     key,
     condition,
     loses,
-    sha256: Buffer.from(computeSha256(bytes)).toString("hex"),
+    sha256: toHex(computeSha256(bytes)),
   }));
   return Buffer.from(computeSha256(Buffer.from(JSON.stringify(facts))))
     .toString("hex")

@@ -14,7 +14,7 @@ import { closeSync, existsSync, openSync, readSync, renameSync, rmSync } from "n
 import { dirname } from "node:path";
 import { assert } from "../../base/faults/assert.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
-import { lockPage, pageBytes } from "../../format/history/pages.ts";
+import { databaseMagic, lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import type { Plan } from "../history/timelines.ts";
 import { corrupt, PageFile, type Laying } from "./page-file.ts";
@@ -39,7 +39,6 @@ export interface RestoreOptions {
   readonly progress?: ((done: { readonly bytes: number; readonly bytesTotal: number }) => void) | undefined;
 }
 
-const headerStart = "SQLite format 3\0";
 /** Where the database's header says its page size. */
 const pageSizeAt = 16;
 
@@ -120,7 +119,7 @@ async function layPlan(
 function requireDatabase(descriptor: number): void {
   const header = Buffer.alloc(pageSizeAt + 2);
   readSync(descriptor, header, 0, header.length, 0);
-  if (header.toString("latin1", 0, pageSizeAt) !== headerStart || header.readUInt16BE(pageSizeAt) !== pageBytes) {
+  if (header.toString("latin1", 0, pageSizeAt) !== databaseMagic || header.readUInt16BE(pageSizeAt) !== pageBytes) {
     throw corrupt("the first page of the restored state does not begin a database");
   }
 }

@@ -12,6 +12,7 @@
  * settled). The groups asked for are not covered yet, so there is no WAL checkpoint from the order to the answer. The
  * file of a handle that fails meanwhile may even be removed: the descriptor outlives that, and the answer is dropped.
  */
+import { toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { TailSegment } from "../../format/history/manifest.ts";
@@ -228,7 +229,7 @@ function readCommitState(
 function writerEpochsIn(states: readonly DatabaseState[]): MadeSegment["writerEpochs"] {
   const writerEpochs = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
   for (const { writerEpochId, txid } of states)
-    writerEpochs.set(Buffer.from(writerEpochId!).toString("hex"), { id: writerEpochId!, lastTxid: txid });
+    writerEpochs.set(toHex(writerEpochId!), { id: writerEpochId!, lastTxid: txid });
   return [...writerEpochs.values()];
 }
 

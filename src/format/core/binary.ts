@@ -7,7 +7,7 @@
  * StoreError("corrupt"); a writer takes a value that breaks one for a bug of ours. Must not know: any format.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
+import { decodeUtf8, encodeUtf8, toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 
 const initialBytes = 256;
@@ -185,7 +185,7 @@ export class ByteReader {
   }
 
   uuid(): string {
-    const hex = Buffer.from(this.fixed(16)).toString("hex");
+    const hex = toHex(this.fixed(16));
     return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
   }
 

@@ -110,7 +110,7 @@ interface Shell {
 }
 
 /** The shell that begins with the bytes, for whoever is to say what is wrong with it; nothing when they are too few. */
-export function shellOf(bytes: Uint8Array): Shell | undefined {
+export function readShell(bytes: Uint8Array): Shell | undefined {
   if (bytes.length < prefixBytes) return undefined;
   const prefix = new ByteReader(bytes, "a shell");
   const magic = Buffer.from(prefix.fixed(magicBytes)).toString("latin1");

@@ -30,7 +30,7 @@
  * for.
  */
 import { assert } from "../../base/faults/assert.ts";
-import { encodeUtf8, decodeUtf8 } from "../../base/bytes.ts";
+import { decodeUtf8, encodeUtf8, toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import {
@@ -259,7 +259,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
   const record: CouponRecord = {
     // A program that does not know of copies must not carry on an erasure that waits for some.
     v: awaiting ? awaitingVersion : plainVersion,
-    nonce: Buffer.from(nonce).toString("hex"),
+    nonce: toHex(nonce),
     id,
     uuid,
     database,
@@ -363,7 +363,7 @@ function toTarget(fields: TargetFields): ErasureTarget {
 }
 
 function computeSum(bytes: Uint8Array): string {
-  return Buffer.from(computeSha256(bytes)).toString("hex").slice(0, sumDigits);
+  return toHex(computeSha256(bytes)).slice(0, sumDigits);
 }
 
 function encodeBase64(bytes: Uint8Array): string {

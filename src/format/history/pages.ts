@@ -21,6 +21,9 @@ import { assert } from "../../base/faults/assert.ts";
 /** Size of every page of every database. */
 export const pageBytes = 4096;
 
+/** What every database file begins with (sqlite.org/fileformat2.html, 1.3); its bytes are those of Latin-1. */
+export const databaseMagic = "SQLite format 3\0";
+
 /** The page at 1 GiB that SQLite locks byte ranges of and never uses. */
 export const lockPage = 262_145;
 

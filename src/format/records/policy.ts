@@ -18,7 +18,7 @@
  * field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who may set
  * a policy, what the node's own bounds are, how a value is enforced.
  */
-import { encodeUtf8, utf8Length, decodeUtf8 } from "../../base/bytes.ts";
+import { decodeUtf8, encodeUtf8, toHex, utf8Length } from "../../base/bytes.ts";
 import { invalid, StoreError } from "../../base/faults/errors.ts";
 import { findNearestWord } from "../../base/faults/near-words.ts";
 import { limits } from "../../base/limits.ts";
@@ -237,7 +237,7 @@ export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredP
       v: formats.policy.writes[0],
       revision,
       updated_at: updatedAtMs,
-      nonce: Buffer.from(nonce).toString("hex"),
+      nonce: toHex(nonce),
       policy: document ?? null,
     }),
   );

@@ -15,12 +15,12 @@ import { isDatabaseName } from "../../format/core/names.ts";
 import { openStoreToRead } from "../../store/open-store.ts";
 import type { Environment } from "../config/config.ts";
 import { parseStoreLocation, type LastingLocation } from "../config/store-location.ts";
-import { databaseAccount } from "../inspect/database-account.ts";
-import { databaseFileAccount } from "../inspect/database-file.ts";
-import { givenFile } from "../inspect/given-file.ts";
-import { formatAccount, kindOfKey, toldKeys, type KindName } from "../inspect/kinds.ts";
+import { buildDatabaseAccount } from "../inspect/database-account.ts";
+import { buildFileAccount } from "../inspect/database-file.ts";
+import { readGivenFile } from "../inspect/given-file.ts";
+import { buildAccount, findKindByKey, toldKeys, type KindName } from "../inspect/kinds.ts";
 import { safeText } from "../inspect/safe-text.ts";
-import { parseDocument, textOf, type Inspection } from "../inspect/writing.ts";
+import { buildDocument, formatText, type Inspection } from "../inspect/writing.ts";
 
 /** Rows of a table that are shown unless more are asked for. */
 const inspectRowsShown = 50;
@@ -75,36 +75,38 @@ export function inspectCommand(around: InspectSurroundings, ended: (code: number
     .option("--object-store <url>", "where the object is (default where there is no such file: SERVICE_OBJECT_STORE)")
     .option("--database <name or uuid>", "a whole database instead: its catalog, its branches, each manifest in a line")
     .addOption(
-      new Option("--limit <rows>", "rows of each table that are shown").argParser(rowsOf).default(inspectRowsShown),
+      new Option("--limit <rows>", "rows of each table that are shown")
+        .argParser(parseRowCount)
+        .default(inspectRowsShown),
     )
     .option("--json", "one JSON document instead of text")
     .addHelpText("after", about)
     .action(async (what: string | undefined, flags: InspectFlags) => ended(await inspect(around, what, flags)));
 }
 
-function rowsOf(text: string): number {
+function parseRowCount(text: string): number {
   const rows = /^\d{1,9}$/.test(text) ? Number(text) : -1;
   if (rows >= 1 && rows <= inspectRowsMax) return rows;
   throw new InvalidArgumentError(`It must be a whole number from 1 to ${inspectRowsMax}.`);
 }
 
 async function inspect(around: InspectSurroundings, what: string | undefined, flags: InspectFlags): Promise<number> {
-  const wanted = wantedOf(around.env, what, flags);
+  const wanted = parseWanted(around.env, what, flags);
   if (typeof wanted === "string") {
     around.stderr.write(`palimpsest: nothing inspected\n  ${wanted}\n`);
     return 2;
   }
   try {
-    const inspection = await inspectionOf(wanted);
+    const inspection = await readInspection(wanted);
     if (typeof inspection === "string") return fail(around, inspection);
     around.stdout.write(
-      flags.json ? `${JSON.stringify(parseDocument(inspection, flags.limit))}\n` : textOf(inspection, flags.limit),
+      flags.json ? `${JSON.stringify(buildDocument(inspection, flags.limit))}\n` : formatText(inspection, flags.limit),
     );
     return inspection.damage.length === 0 ? 0 : 1;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (!(error instanceof StoreError) && code === undefined) throw error;
-    return fail(around, `${nameOf(wanted)}: ${error instanceof StoreError ? error.message : code}`);
+    return fail(around, `${nameWanted(wanted)}: ${error instanceof StoreError ? error.message : code}`);
   }
 }
 
@@ -114,7 +116,7 @@ function fail({ stderr }: InspectSurroundings, why: string): number {
 }
 
 /** What to tell of, or what is wrong with the command line. */
-function wantedOf(env: Environment, what: string | undefined, flags: InspectFlags): Wanted | string {
+function parseWanted(env: Environment, what: string | undefined, flags: InspectFlags): Wanted | string {
   if ((what === undefined) === (flags.database === undefined)) return "give a file, a key, or --database";
   if (what !== undefined && flags.objectStore === undefined && (existsSync(what) || !env["SERVICE_OBJECT_STORE"]))
     return { is: "file", path: what };
@@ -127,7 +129,7 @@ function wantedOf(env: Environment, what: string | undefined, flags: InspectFlag
     if (!isDatabaseName(named) && !isUuid(named)) return "--database is neither a name of a database nor a UUID";
     return { is: "database", location, url, named };
   }
-  const kind = kindOfKey(what);
+  const kind = findKindByKey(what);
   return kind === undefined ? unknownKey(what) : { is: "object", location, key: what, kind };
 }
 
@@ -141,22 +143,22 @@ function unknownKey(key: string): string {
   return `${safeText(key)} is no key that can be told of${hint}; those are ${toldKeys.join(", ")}`;
 }
 
-function nameOf(wanted: Wanted): string {
+function nameWanted(wanted: Wanted): string {
   if (wanted.is === "file") return wanted.path;
   return wanted.is === "object" ? wanted.key : wanted.named;
 }
 
 /** What there is to tell, or in words that there is nothing. */
-async function inspectionOf(wanted: Wanted): Promise<Inspection | string> {
+async function readInspection(wanted: Wanted): Promise<Inspection | string> {
   if (wanted.is === "file") return inspectionOfFile(wanted.path);
   const store = await openStoreToRead(wanted.location, realWorld());
   if (wanted.is === "object") {
     const { key, kind } = wanted;
     const stored = await store.get(key);
-    return stored ? { kind, where: key, ...formatAccount(kind, stored.bytes) } : `there is no object ${key}`;
+    return stored ? { kind, where: key, ...buildAccount(kind, stored.bytes) } : `there is no object ${key}`;
   }
   const { named, url } = wanted;
-  const account = await databaseAccount(store, named);
+  const account = await buildDatabaseAccount(store, named);
   if (!account) return `object storage holds nothing of a database ${named}`;
   const { keys, uuid, ...told } = account;
   const next = keys.map((key) => `palimpsest inspect --object-store ${url} ${key}`);
@@ -165,7 +167,7 @@ async function inspectionOf(wanted: Wanted): Promise<Inspection | string> {
 
 function inspectionOfFile(path: string): Inspection | string {
   if (!existsSync(path)) return `there is no file ${path}; the key of an object needs --object-store`;
-  const given = givenFile(path);
-  if (given.is === "database") return { kind: "database_file", where: given.path, ...databaseFileAccount(given.path) };
-  return { kind: given.kind, where: given.path, ...formatAccount(given.kind, given.bytes) };
+  const given = readGivenFile(path);
+  if (given.is === "database") return { kind: "database_file", where: given.path, ...buildFileAccount(given.path) };
+  return { kind: given.kind, where: given.path, ...buildAccount(given.kind, given.bytes) };
 }

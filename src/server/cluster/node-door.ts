@@ -31,7 +31,7 @@ export class NodeDoor {
 
   constructor(options: NodeDoorOptions) {
     this.#options = options;
-    this.#keyDigest = digestOf(options.clusterKey);
+    this.#keyDigest = computeDigest(options.clusterKey);
   }
 
   /** Whether a request is for this service. */
@@ -40,9 +40,9 @@ export class NodeDoor {
   }
 
   /** Why a request for this service must not come in: it has not the key. Asked of every one, on every wire. */
-  refusalOf({ headers }: WireRequest): ServiceError | undefined {
+  findRefusal({ headers }: WireRequest): ServiceError | undefined {
     const given = headers[callHeaderNames.internal];
-    return this.#refusalOf(typeof given === "string" ? given : undefined);
+    return this.#findRefusal(typeof given === "string" ? given : undefined);
   }
 
   /** Adds the service, which looks at the key itself too: it is safe wherever it is added. */
@@ -53,7 +53,7 @@ export class NodeDoor {
       {
         readMaxBytes: limits.peerMessageBytesMax,
         requestGate: ({ requestHeader }) => {
-          const refusal = this.#refusalOf(requestHeader.get(callHeaderNames.internal) ?? undefined);
+          const refusal = this.#findRefusal(requestHeader.get(callHeaderNames.internal) ?? undefined);
           if (refusal) throw toConnectError(refusal);
         },
       },
@@ -84,15 +84,15 @@ export class NodeDoor {
     }
   }
 
-  #refusalOf(key: string | undefined): ServiceError | undefined {
+  #findRefusal(key: string | undefined): ServiceError | undefined {
     if (key === undefined) return new ServiceError("unauthorized", "this call needs the cluster key");
     // Digests have one length, so the comparison takes the same time for every guess.
-    return timingSafeEqual(digestOf(key), this.#keyDigest)
+    return timingSafeEqual(computeDigest(key), this.#keyDigest)
       ? undefined
       : new ServiceError("unauthorized", "the cluster key is not the one of this node");
   }
 }
 
-function digestOf(key: string): Buffer {
+function computeDigest(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }

@@ -28,8 +28,14 @@ import type { PeerHost } from "../../service/placement/peers.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import { malformed } from "../node-wire/malformed-message.ts";
 import { Inbox, Outbox } from "../node-wire/message-chunking.ts";
-import { callOfMessage, messageOfAnswer, messageOfRefusal, messageOfTurnedAway } from "../node-wire/node-messages.ts";
-import { commonCodec, ownCodecs, type PayloadCodec, protocolsOf, toldProtocols } from "../node-wire/node-protocol.ts";
+import { decodeCall, encodeAnswer, encodeRefusal, encodeTurnedAway } from "../node-wire/node-messages.ts";
+import {
+  commonCodec,
+  ownCodecs,
+  type PayloadCodec,
+  offeredProtocols,
+  toldProtocols,
+} from "../node-wire/node-protocol.ts";
 
 /** Answers that wait to be sent to one node; beyond them no more of its calls are taken in. */
 const peerAnswersBytesMax = 16 * 1024 * 1024;
@@ -112,7 +118,7 @@ export class Exchange {
     const common = greeting && commonCodec(codecs, greeting);
     if (common) return common;
     const ours = toldProtocols(codecs.map(({ protocol }) => protocol));
-    const theirs = toldProtocols(greeting ? protocolsOf(greeting) : []);
+    const theirs = toldProtocols(greeting ? offeredProtocols(greeting) : []);
     throw new ServiceError("unconfigured", `this node speaks ${ours}, and the caller ${theirs}`);
   }
 
@@ -165,14 +171,14 @@ export class Exchange {
           retryAfterSecs: limits.retryAfterSecsMin,
         });
       }
-      const call = callOfMessage(message, payload, codec);
+      const call = decodeCall(message, payload, codec);
       if (call.caller && !mayEver(call.caller, call.call))
         throw new ServiceError("forbidden", "the credential's scope does not cover this call");
-      return messageOfAnswer(id, await host.serve(call), codec);
+      return encodeAnswer(id, await host.serve(call), codec);
     } catch (error) {
       return error instanceof TurnedAway
-        ? messageOfTurnedAway(id, error)
-        : messageOfRefusal(
+        ? encodeTurnedAway(id, error)
+        : encodeRefusal(
             id,
             refusalFor(error, "a call of another node", world, log, parseTraceparent(message.traceparent)),
           );

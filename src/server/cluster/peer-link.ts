@@ -20,7 +20,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { Answer } from "../../engine/api/protocol.ts";
 import { type ForwardedCall, Unreachable } from "../../service/placement/peers.ts";
-import { messageOfCall, outcomeOfMessage } from "../node-wire/node-messages.ts";
+import { encodeCall, decodeOutcome } from "../node-wire/node-messages.ts";
 import { Inbox, Outbox } from "../node-wire/message-chunking.ts";
 import { ownCodecs, type PayloadCodec } from "../node-wire/node-protocol.ts";
 import { PeerStream } from "./peer-stream.ts";
@@ -99,7 +99,7 @@ export class PeerLink {
   async forward(call: ForwardedCall): Promise<Answer> {
     this.#connect();
     const id = this.#calls.nextId();
-    const message = messageOfCall(id, call, this.#line?.codec ?? this.#codecs[0]!);
+    const message = encodeCall(id, call, this.#line?.codec ?? this.#codecs[0]!);
     this.#calls.requireRoom(message.payload.length);
     this.#usedMs = this.#options.world.monotonicMs();
     this.#outbox.put(message);
@@ -171,7 +171,7 @@ export class PeerLink {
   /** What waits was written as the newest nodes read it, and this one does not. */
   #rewrite(codec: PayloadCodec): void {
     this.#outbox = new Outbox();
-    for (const [id, call] of this.#early) if (this.#calls.has(id)) this.#outbox.put(messageOfCall(id, call, codec));
+    for (const [id, call] of this.#early) if (this.#calls.has(id)) this.#outbox.put(encodeCall(id, call, codec));
   }
 
   get #codecs(): readonly PayloadCodec[] {
@@ -217,7 +217,7 @@ export class PeerLink {
     this.#silentSinceMs = undefined;
     for (const piece of pieces) this.#inbox.add(piece);
     for (const answer of answers) {
-      const outcome = outcomeOfMessage(answer, this.#inbox.whole(answer), line.codec!);
+      const outcome = decodeOutcome(answer, this.#inbox.whole(answer), line.codec!);
       const pending = this.#calls.settle(answer.id);
       if ("error" in outcome) pending?.reject(outcome.error);
       else pending?.resolve(outcome.answer);
@@ -244,7 +244,7 @@ export class PeerLink {
     this.#inbox = new Inbox();
     this.#outbox = new Outbox();
     this.#early.clear();
-    const failure = this.#failureOf(error);
+    const failure = this.#toFailure(error);
     this.#failure = { error: failure, untilMs: this.#options.world.monotonicMs() + this.#retryMs };
     this.#retryMs = Math.min(this.#retryMs * 2, peerRetryMsMax);
     if (error !== undefined && line.codec) this.#options.linkLost?.();
@@ -253,7 +253,7 @@ export class PeerLink {
   }
 
   /** The error of calls that have not left: another try helps, unless the other node refuses to know this one. */
-  #failureOf(error: unknown): ServiceError | Unreachable {
+  #toFailure(error: unknown): ServiceError | Unreachable {
     const code = error instanceof ConnectError ? error.code : undefined;
     const reason = error instanceof Error ? error.message : "it has hung up";
     if (code === Code.Unauthenticated) {

@@ -17,7 +17,7 @@ import {
 } from "../../../gen/palimpsest/node/v1/node_pb.ts";
 import { limits } from "../../base/limits.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { greetingOf, type PayloadCodec, toldProtocols } from "../node-wire/node-protocol.ts";
+import { buildGreeting, type PayloadCodec, toldProtocols } from "../node-wire/node-protocol.ts";
 
 /** What the owner of a stream gives and hears. */
 export interface StreamOwner {
@@ -142,7 +142,7 @@ export class PeerStream {
   }
 
   async *#messages(): AsyncGenerator<ExchangeRequest> {
-    yield create(ExchangeRequestSchema, greetingOf(this.#codecs));
+    yield create(ExchangeRequestSchema, buildGreeting(this.#codecs));
     while (!this.#isOver) {
       const message = this.#isGreeted ? this.#owner.compose() : undefined;
       if (message) yield message;

@@ -73,10 +73,7 @@ export function ranges(numbers: Iterable<number>): Value {
 }
 
 /** A table of these things, with what each is told by. */
-export function buildTableName<Item>(
-  items: readonly Item[],
-  tell: Readonly<Record<string, (item: Item) => Value>>,
-): Table {
+export function buildTable<Item>(items: readonly Item[], tell: Readonly<Record<string, (item: Item) => Value>>): Table {
   const tellers = Object.values(tell);
   return { columns: Object.keys(tell), rows: items.map((item) => tellers.map((teller) => teller(item))) };
 }

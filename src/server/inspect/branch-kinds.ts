@@ -11,7 +11,7 @@ import { decodeManifest } from "../../format/history/manifest.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { ulidTimeMs } from "../../format/core/ids.ts";
 import { historyKey, parsePoolId } from "../../format/keys/object-keys.ts";
-import { hex, plain, size, buildTableName, time, type Account, type Table, type Value } from "./account.ts";
+import { hex, plain, size, buildTable, time, type Account, type Table, type Value } from "./account.ts";
 
 /** How a reference is told. */
 const ofReference = {
@@ -28,7 +28,7 @@ const ofReference = {
 };
 
 /** Throws StoreError("corrupt") and NewerFormat, as the others here. */
-export function manifestAccount(bytes: Uint8Array): Account {
+export function buildManifestAccount(bytes: Uint8Array): Account {
   const manifest = decodeManifest(bytes);
   const { uuid, history, garbageBelowUlid } = manifest;
   return {
@@ -50,26 +50,26 @@ export function manifestAccount(bytes: Uint8Array): Account {
       history_key: plain(history && historyKey(uuid, history.id)),
       history_bytes: size(history?.bytes),
       history_sha256: hex(history?.sha256),
-      settled_ulid: plain(garbageBelowUlid === "" ? undefined : garbageBelowUlid),
-      settled_at: time(garbageBelowUlid === "" ? undefined : ulidTimeMs(garbageBelowUlid)),
+      garbage_below_ulid: plain(garbageBelowUlid === "" ? undefined : garbageBelowUlid),
+      garbage_below_at: time(garbageBelowUlid === "" ? undefined : ulidTimeMs(garbageBelowUlid)),
     },
     tables: {
-      references: buildTableName(manifest.refs, ofReference),
-      tail: buildTableName(manifest.tail, {
+      references: buildTable(manifest.refs, ofReference),
+      tail: buildTable(manifest.tail, {
         first_txid: ({ firstTxid }) => plain(firstTxid),
         last_txid: ({ lastTxid }) => plain(lastTxid),
         bytes: ({ bytes: held }) => size(held.length),
         raw_bytes: ({ rawBytes }) => size(rawBytes),
         last_at: ({ lastAtMs }) => time(lastAtMs),
       }),
-      writer_epochs: buildTableName(manifest.writerEpochs, {
+      writer_epochs: buildTable(manifest.writerEpochs, {
         epoch: ({ epoch }) => plain(epoch),
         id: ({ id }) => hex(id),
         first_txid: ({ firstTxid }) => plain(firstTxid),
         // Nothing was written while the last is below the first.
         last_txid: ({ firstTxid, lastTxid }) => plain(lastTxid < firstTxid ? undefined : lastTxid),
       }),
-      lost: buildTableName(manifest.lost, {
+      lost: buildTable(manifest.lost, {
         first_txid: ({ firstTxid }) => plain(firstTxid),
         last_txid: ({ lastTxid }) => plain(lastTxid),
       }),
@@ -78,7 +78,7 @@ export function manifestAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function historyAccount(bytes: Uint8Array): Account {
+export function buildHistoryAccount(bytes: Uint8Array): Account {
   const { uuid, branchId, timelines, checkpoints } = decodeHistory(bytes);
   const references = timelines.flatMap(({ refs }, timeline) => refs.map((ref) => ({ ref, timeline })));
   const ofOne = Object.entries(ofReference).map(
@@ -87,19 +87,19 @@ export function historyAccount(bytes: Uint8Array): Account {
   return {
     fields: { database: plain(uuid), branch_id: plain(branchId) },
     tables: {
-      checkpoints: buildTableName(checkpoints, {
+      checkpoints: buildTable(checkpoints, {
         name: ({ name }) => plain(name),
         txid: ({ txid }) => plain(txid),
         created_at: ({ createdAtMs }) => time(createdAtMs),
       }),
-      timelines: buildTableName([...timelines.entries()], {
+      timelines: buildTable([...timelines.entries()], {
         timeline: ([at]) => plain(at),
         from_txid: ([, { fromTxid }]) => plain(fromTxid),
         to_txid: ([, { toTxid }]) => plain(toTxid),
         ended_at: ([, { endedAtMs }]) => time(endedAtMs),
         references: ([, { refs }]) => plain(refs.length),
       }),
-      references: buildTableName(references, {
+      references: buildTable(references, {
         timeline: ({ timeline }) => plain(timeline),
         ...Object.fromEntries(ofOne),
       }),
@@ -108,7 +108,7 @@ export function historyAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function catalogAccount(bytes: Uint8Array): Account {
+export function buildCatalogAccount(bytes: Uint8Array): Account {
   const catalog = decodeCatalog(bytes);
   return {
     fields: {
@@ -118,13 +118,13 @@ export function catalogAccount(bytes: Uint8Array): Account {
       created_at: time(catalog.createdAtMs),
       deleted_at: time(catalog.deletedAtMs),
     },
-    tables: { branches: branchesTable(catalog.branches), condemned: condemnedTable(catalog.condemned) },
+    tables: { branches: buildBranchesTable(catalog.branches), condemned: buildCondemnedTable(catalog.condemned) },
     damage: [],
   };
 }
 
-function branchesTable(branches: ReturnType<typeof decodeCatalog>["branches"]): Table {
-  return buildTableName(branches, {
+function buildBranchesTable(branches: ReturnType<typeof decodeCatalog>["branches"]): Table {
+  return buildTable(branches, {
     name: ({ name }) => plain(name),
     branch_id: ({ id }) => plain(id),
     created_at: ({ createdAtMs }) => time(createdAtMs),
@@ -135,6 +135,6 @@ function branchesTable(branches: ReturnType<typeof decodeCatalog>["branches"]): 
   });
 }
 
-function condemnedTable(condemned: ReturnType<typeof decodeCatalog>["condemned"]): Table {
-  return buildTableName(condemned, { key: ({ key }) => plain(key), condemned_at: ({ atMs }) => time(atMs) });
+function buildCondemnedTable(condemned: ReturnType<typeof decodeCatalog>["condemned"]): Table {
+  return buildTable(condemned, { key: ({ key }) => plain(key), condemned_at: ({ atMs }) => time(atMs) });
 }

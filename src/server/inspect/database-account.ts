@@ -14,7 +14,7 @@ import { decodeNameClaim } from "../../format/records/name-claim.ts";
 import { catalogKey, databasePrefix, manifestKey, nameClaimKey } from "../../format/keys/object-keys.ts";
 import { listed } from "../../store/port/listing.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { plain, size, buildTableName, time, type Account } from "./account.ts";
+import { plain, size, buildTable, time, type Account } from "./account.ts";
 
 /** Branches of one database that are looked at: a catalog names a thousand, and manifests of deleted ones linger. */
 const inspectedBranchesMax = 10_000;
@@ -37,7 +37,7 @@ export interface DatabaseAccount extends Account {
  * The database of that name or identity; undefined when object storage has nothing of it. A name that looks like an
  * identity is taken for the name when it is claimed. Throws StoreError("corrupt") for a claim that cannot be read.
  */
-export async function databaseAccount(store: ObjectStore, named: string): Promise<DatabaseAccount | undefined> {
+export async function buildDatabaseAccount(store: ObjectStore, named: string): Promise<DatabaseAccount | undefined> {
   const claim = await store.get(nameClaimKey(named));
   const claimed = claim && decodeNameClaim(claim.bytes);
   const uuid = claimed?.uuid ?? (isUuid(named) ? named : undefined);
@@ -57,11 +57,11 @@ export async function databaseAccount(store: ObjectStore, named: string): Promis
       name: plain(claimed && named),
       claimed_at: time(claimed?.createdAtMs),
       unclaimed_at: time(claimed?.deletedAtMs),
-      ...catalogFields(catalog),
+      ...buildCatalogFields(catalog),
       all_branches: plain(branches.length < inspectedBranchesMax),
     },
-    tables: { branches: branchTable(branches, catalog) },
-    damage: damageOf(catalog, catalogKey(uuid), branches),
+    tables: { branches: buildBranchTable(branches, catalog) },
+    damage: findDamage(catalog, catalogKey(uuid), branches),
   };
 }
 
@@ -87,7 +87,7 @@ async function readBranches(
   return looks;
 }
 
-function catalogFields(catalog: Looked<Catalog>): Account["fields"] {
+function buildCatalogFields(catalog: Looked<Catalog>): Account["fields"] {
   if (catalog.kind !== "sound") return { catalog: plain(catalog.kind) };
   const { seq, createdAtMs, deletedAtMs, condemned } = catalog.value;
   return {
@@ -99,7 +99,7 @@ function catalogFields(catalog: Looked<Catalog>): Account["fields"] {
   };
 }
 
-function branchTable(branches: readonly BranchLook[], catalog: Looked<Catalog>): Account["tables"][string] {
+function buildBranchTable(branches: readonly BranchLook[], catalog: Looked<Catalog>): Account["tables"][string] {
   const named = new Map(catalog.kind === "sound" ? catalog.value.branches.map((branch) => [branch.id, branch]) : []);
   const told = branches.map(({ manifest, ...branch }) => ({
     ...branch,
@@ -107,7 +107,7 @@ function branchTable(branches: readonly BranchLook[], catalog: Looked<Catalog>):
     manifest: manifest.kind === "sound" ? manifest.value : undefined,
     listed: named.get(branch.id),
   }));
-  return buildTableName(told, {
+  return buildTable(told, {
     name: ({ name }) => plain(name),
     txid: ({ manifest }) => plain(manifest?.txid),
     writer_epoch: ({ manifest }) => plain(manifest?.epoch),
@@ -127,7 +127,7 @@ function branchTable(branches: readonly BranchLook[], catalog: Looked<Catalog>):
 }
 
 /** A database that was begun and not written, or deleted, may be without manifests. */
-function damageOf(catalog: Looked<Catalog>, key: string, branches: readonly BranchLook[]): readonly string[] {
+function findDamage(catalog: Looked<Catalog>, key: string, branches: readonly BranchLook[]): readonly string[] {
   const mayLackManifests =
     catalog.kind === "sound" && (!isWritten(catalog.value) || catalog.value.deletedAtMs !== undefined);
   return [

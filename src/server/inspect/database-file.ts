@@ -13,9 +13,6 @@ import { isUnreadable } from "../../format/core/versions.ts";
 import { WalChanged, WalReader } from "../../sqlite/wal/wal-reader.ts";
 import { hex, plain, size, time, type Account, type Fields } from "./account.ts";
 
-/** Every SQLite file begins with it (sqlite.org/fileformat2.html, 1.3). */
-export const sqliteMagic = "SQLite format 3\0";
-
 const headerBytes = 100;
 const pageBytesAt = 16;
 const writeVersionAt = 18;
@@ -28,8 +25,8 @@ const withLog = 2;
 const groupsAtOnce = 1024;
 
 /** What can be told of the file; what is wrong with it stands in the account. Throws what the file system throws. */
-export function databaseFileAccount(path: string): Account {
-  const { pageBytes, pages, writeVersion, bytes } = headerOf(path);
+export function buildFileAccount(path: string): Account {
+  const { pageBytes, pages, writeVersion, bytes } = readHeader(path);
   const damage: string[] = [];
   if (bytes % pageBytes !== 0) damage.push(`it ends at byte ${bytes}, within a page of ${pageBytes} bytes`);
   if (pages * pageBytes > bytes)
@@ -48,13 +45,13 @@ export function databaseFileAccount(path: string): Account {
     page_bytes: size(pageBytes),
     pages: plain(pages),
     journal: plain(writeVersion === withLog ? "wal" : "rollback"),
-    ...attempt(() => stateFields(path)),
-    ...attempt(() => logFields(path)),
+    ...attempt(() => buildStateFields(path)),
+    ...attempt(() => buildLogFields(path)),
   };
   return { fields, tables: {}, damage };
 }
 
-function headerOf(path: string): {
+function readHeader(path: string): {
   readonly pageBytes: number;
   readonly pages: number;
   readonly writeVersion: number;
@@ -76,7 +73,7 @@ function headerOf(path: string): {
 }
 
 /** The state row as the file and its log have it. */
-function stateFields(path: string): Fields {
+function buildStateFields(path: string): Fields {
   const { state } = readFileState(path);
   return {
     txid: plain(state.txid),
@@ -86,7 +83,7 @@ function stateFields(path: string): Fields {
 }
 
 /** What the log adds; it may have been moved into the file already. */
-function logFields(path: string): Fields {
+function buildLogFields(path: string): Fields {
   const logPath = `${path}-wal`;
   if (!existsSync(logPath)) return { log: plain(false) };
   const log = new WalReader(path);

@@ -17,11 +17,11 @@ import {
 import { traceBytes } from "../../format/erasure/traces.ts";
 import { isObject } from "../../format/core/json-shape.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
-import { plain, size, buildTableName, time, type Account, type Fields, type Table } from "./account.ts";
-import { jsonOf } from "./record-kinds.ts";
+import { plain, size, buildTable, time, type Account, type Fields, type Table } from "./account.ts";
+import { parseJsonObject } from "./record-kinds.ts";
 
 /** Throws StoreError("corrupt") and NewerFormat, as the other one here. */
-export function couponAccount(bytes: Uint8Array): Account {
+export function buildCouponAccount(bytes: Uint8Array): Account {
   const coupon = decodeCoupon(bytes);
   const { blockedBy, awaiting, traces, receipt } = coupon;
   return {
@@ -31,7 +31,7 @@ export function couponAccount(bytes: Uint8Array): Account {
       database: plain(coupon.uuid),
       database_name: plain(coupon.database),
       branch: plain(coupon.branch),
-      ...toldTarget(targetFields(coupon.target)),
+      ...buildTargetFields(targetFields(coupon.target)),
       requested_at: time(coupon.requestedAtMs),
       grace_until: time(coupon.graceUntilMs),
       completed_at: time(coupon.completedAtMs),
@@ -41,16 +41,16 @@ export function couponAccount(bytes: Uint8Array): Account {
       receipt_kid: plain(receipt?.kid),
     },
     tables: {
-      points: buildTableName(coupon.points, {
+      points: buildTable(coupon.points, {
         branch: ({ branch }) => plain(branch),
         branch_id: ({ branchId }) => plain(branchId),
         txid: ({ txid }) => plain(txid),
         ancestors: ({ ancestors }) => plain(ancestors?.length ?? 0),
       }),
-      memory_ids: idsTable(coupon.memoryIds),
-      blocked_by_checkpoints: namesTable(blockedBy?.checkpoints),
-      blocked_by_branches: namesTable(blockedBy?.branches),
-      awaited_copies: buildTableName(awaiting?.copies ?? [], {
+      memory_ids: buildIdsTable(coupon.memoryIds),
+      blocked_by_checkpoints: buildNamesTable(blockedBy?.checkpoints),
+      blocked_by_branches: buildNamesTable(blockedBy?.branches),
+      awaited_copies: buildTable(awaiting?.copies ?? [], {
         node_id: ({ node }) => plain(node),
         copy: ({ copy }) => plain(copy),
       }),
@@ -59,15 +59,15 @@ export function couponAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function receiptAccount(bytes: Uint8Array): Account {
-  const value = jsonOf(bytes, "a receipt");
+export function buildReceiptAccount(bytes: Uint8Array): Account {
+  const value = parseJsonObject(bytes, "a receipt");
   if (isObject(value["payload"])) requireVersion(formats.receipt, value["payload"]["v"]);
   const receipt = readReceipt(value);
   if (!receipt) throw new StoreError("corrupt", "a receipt has a form that no receipt has");
-  return accountOfReceipt(receipt);
+  return buildReceiptFields(receipt);
 }
 
-function accountOfReceipt({ payload, kid, alg }: ErasureReceipt): Account {
+function buildReceiptFields({ payload, kid, alg }: ErasureReceipt): Account {
   const { evidence } = payload;
   return {
     fields: {
@@ -76,7 +76,7 @@ function accountOfReceipt({ payload, kid, alg }: ErasureReceipt): Account {
       id: plain(payload.erasure_id),
       database: plain(payload.uuid),
       database_name: plain(payload.db),
-      ...toldTarget(payload.target),
+      ...buildTargetFields(payload.target),
       requested_at: time(payload.requested_at),
       completed_at: time(payload.completed_at),
       method: plain(payload.method),
@@ -86,19 +86,19 @@ function accountOfReceipt({ payload, kid, alg }: ErasureReceipt): Account {
       traces: plain(evidence.traces.looked_for),
     },
     tables: {
-      erased_txids: buildTableName(Object.entries(payload.erased_txid), {
+      erased_txids: buildTable(Object.entries(payload.erased_txid), {
         branch: ([branch]) => plain(branch),
         txid: ([, txid]) => plain(txid),
       }),
-      memory_ids: idsTable(payload.memory_ids),
-      unattested_nodes: buildTableName(evidence.unattested ?? [], { node_id: (node) => plain(node) }),
+      memory_ids: buildIdsTable(payload.memory_ids),
+      unattested_nodes: buildTable(evidence.unattested ?? [], { node_id: (node) => plain(node) }),
     },
     damage: [],
   };
 }
 
 /** What was asked for, without what the tenant has written. */
-function toldTarget(target: TargetFields): Fields {
+function buildTargetFields(target: TargetFields): Fields {
   if ("memory_id" in target) return { target: plain("memory"), target_memory_id: plain(target.memory_id) };
   if ("topic_key" in target)
     return {
@@ -113,10 +113,10 @@ function toldTarget(target: TargetFields): Fields {
   };
 }
 
-function idsTable(ids: readonly string[]): Table {
-  return buildTableName(ids, { id: (id) => plain(id) });
+function buildIdsTable(ids: readonly string[]): Table {
+  return buildTable(ids, { id: (id) => plain(id) });
 }
 
-function namesTable(names: readonly string[] = []): Table {
-  return buildTableName(names, { name: (name) => plain(name) });
+function buildNamesTable(names: readonly string[] = []): Table {
+  return buildTable(names, { name: (name) => plain(name) });
 }

@@ -8,9 +8,9 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } fr
 import { basename, dirname, join, resolve } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
 import { objectSuffix } from "../../store/file/file-store.ts";
-import { contentOfVersion, isVersionName } from "../../store/file/version-files.ts";
-import { sqliteMagic } from "./database-file.ts";
-import { kindOfBytes, kindOfKey, toldKinds, type KindName } from "./kinds.ts";
+import { readVersionContent, isVersionName } from "../../store/file/version-files.ts";
+import { databaseMagic } from "../../format/history/pages.ts";
+import { findKindByBytes, findKindByKey, toldKinds, type KindName } from "./kinds.ts";
 
 /** Larger files are no objects of ours: a pack has 64 MiB, an image of a large database some hundred. */
 const inspectFileBytesMax = 1024 * 1024 * 1024;
@@ -21,17 +21,17 @@ export type GivenFile =
   | { readonly is: "object"; readonly path: string; readonly kind: KindName; readonly bytes: Uint8Array };
 
 /** Throws StoreError("corrupt") for what is nothing that can be told of, and what the file system throws. */
-export function givenFile(named: string): GivenFile {
+export function readGivenFile(named: string): GivenFile {
   const path = statSync(named).isDirectory() ? newestVersionIn(named) : named;
-  if (readLogStart(path) === sqliteMagic) return { is: "database", path };
+  if (readFileStart(path) === databaseMagic) return { is: "database", path };
   if (statSync(path).size > inspectFileBytesMax)
     throw new StoreError("corrupt", `it has more than ${inspectFileBytesMax} bytes, which no object has`);
   const file = readFileSync(path);
   const isVersion = isVersionFile(path);
-  const bytes = isVersion ? contentOfVersion(file) : file;
+  const bytes = isVersion ? readVersionContent(file) : file;
   if (typeof bytes === "string")
     throw new StoreError("corrupt", bytes === "tombstone" ? "it marks a deletion" : "what it held was purged");
-  const kind = (isVersion ? kindOfPlace(dirname(resolve(path))) : undefined) ?? kindOfBytes(bytes);
+  const kind = (isVersion ? findKindByFolder(dirname(resolve(path))) : undefined) ?? findKindByBytes(bytes);
   if (kind === undefined)
     throw new StoreError("corrupt", `it is nothing that can be told of: ${toldKinds.join(", ")}, or a SQLite file`);
   return { is: "object", path, kind, bytes };
@@ -49,17 +49,17 @@ function isVersionFile(path: string): boolean {
 }
 
 /** The kind that the object in this folder must be: the end of the path is its key, wherever the store begins. */
-function kindOfPlace(folder: string): KindName | undefined {
+function findKindByFolder(folder: string): KindName | undefined {
   const parts = folder.slice(0, -objectSuffix.length).split("/");
   for (let from = 1; from < parts.length; from++) {
-    const kind = kindOfKey(parts.slice(from).join("/"));
+    const kind = findKindByKey(parts.slice(from).join("/"));
     if (kind !== undefined) return kind;
   }
   return undefined;
 }
 
-function readLogStart(path: string): string {
-  const start = Buffer.alloc(sqliteMagic.length);
+function readFileStart(path: string): string {
+  const start = Buffer.alloc(databaseMagic.length);
   const descriptor = openSync(path, "r");
   try {
     return start.toString("latin1", 0, readSync(descriptor, start, 0, start.length, 0));

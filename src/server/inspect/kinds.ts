@@ -19,11 +19,18 @@ import {
   storeFormatKey,
 } from "../../format/keys/object-keys.ts";
 import { hex, size, type Account } from "./account.ts";
-import { catalogAccount, historyAccount, manifestAccount } from "./branch-kinds.ts";
-import { couponAccount, receiptAccount } from "./erasure-kinds.ts";
-import { auditAccount, backupAccount, copyAccount, jsonOf, layoutAccount, nameClaimAccount } from "./record-kinds.ts";
-import { segmentAccount, segmentMagic } from "./segment-kind.ts";
-import { shellDamage, shellFields } from "./shell.ts";
+import { buildCatalogAccount, buildHistoryAccount, buildManifestAccount } from "./branch-kinds.ts";
+import { buildCouponAccount, buildReceiptAccount } from "./erasure-kinds.ts";
+import {
+  buildAuditAccount,
+  buildBackupAccount,
+  buildCopyAccount,
+  parseJsonObject,
+  buildLayoutAccount,
+  buildNameClaimAccount,
+} from "./record-kinds.ts";
+import { buildSegmentAccount, segmentMagic } from "./segment-kind.ts";
+import { findShellDamage, buildShellFields } from "./shell.ts";
 
 /** Throws StoreError("corrupt") and NewerFormat. */
 type Tell = (bytes: Uint8Array) => Account;
@@ -57,57 +64,57 @@ const kinds = {
     key: "db/<uuid>/head/<branch id>",
     isKey: inDatabase(/head\/(.+)/, isBranchId),
     magic: "PLHD",
-    tell: manifestAccount,
+    tell: buildManifestAccount,
   },
   segment: {
     key: "db/<uuid>/seg/<id>",
     isKey: inDatabase(/seg\/(.+)/, isPoolId),
     magic: segmentMagic,
-    tell: segmentAccount,
+    tell: buildSegmentAccount,
   },
   history: {
     key: "db/<uuid>/hist/<id>",
     isKey: inDatabase(/hist\/(.+)/, isPoolId),
     magic: "PLHI",
-    tell: historyAccount,
+    tell: buildHistoryAccount,
   },
-  catalog: { key: "db/<uuid>/catalog", isKey: inDatabase(/catalog/), magic: "PLCA", tell: catalogAccount },
+  catalog: { key: "db/<uuid>/catalog", isKey: inDatabase(/catalog/), magic: "PLCA", tell: buildCatalogAccount },
   name_claim: {
     key: "names/<database>.json",
     isKey: (key) => parseNameClaimKey(key) !== undefined,
     isJson: (value) => "uuid" in value && "created_at" in value && !("copy" in value),
-    tell: nameClaimAccount,
+    tell: buildNameClaimAccount,
   },
   coupon: {
     key: "erasures/<uuid>/<id>",
     isKey: (key) => key.startsWith("erasures/") && parseErasureKey(key) !== undefined,
     isJson: (value) => "sum" in value,
-    tell: couponAccount,
+    tell: buildCouponAccount,
   },
-  receipt: { isJson: (value) => "payload" in value && "sig" in value, tell: receiptAccount },
+  receipt: { isJson: (value) => "payload" in value && "sig" in value, tell: buildReceiptAccount },
   copy_record: {
     key: "copies/<uuid>/<node>/<copy>",
     isKey: (key) => parseCopyKey(key) !== undefined,
     isJson: (value) => "copy" in value && "node" in value,
-    tell: copyAccount,
+    tell: buildCopyAccount,
   },
   audit: {
     key: "audit/<ns>/<day>/<id>",
     isKey: (key) => parseAuditKey(key) !== undefined,
     isJson: (value) => "prev" in value && "action" in value,
-    tell: auditAccount,
+    tell: buildAuditAccount,
   },
   backup: {
     key: backupManifestKey,
     isKey: (key) => key === backupManifestKey,
     isJson: (value) => "state" in value && "signing_key" in value,
-    tell: backupAccount,
+    tell: buildBackupAccount,
   },
   layout: {
     key: storeFormatKey,
     isKey: (key) => key === storeFormatKey,
     isJson: (value) => "layout" in value,
-    tell: layoutAccount,
+    tell: buildLayoutAccount,
   },
 } as const satisfies Record<string, Kind>;
 
@@ -121,25 +128,25 @@ export const toldKeys: readonly string[] = table.flatMap(([, { key }]) => key ??
 export const toldKinds: readonly string[] = table.map(([name]) => name);
 
 /** Which kind of object the key is of; undefined for one that cannot be told of. */
-export function kindOfKey(key: string): KindName | undefined {
+export function findKindByKey(key: string): KindName | undefined {
   return table.find(([, { isKey }]) => isKey?.(key))?.[0];
 }
 
 /** Which kind of object the bytes are; undefined for none that can be told of. */
-export function kindOfBytes(bytes: Uint8Array): KindName | undefined {
+export function findKindByBytes(bytes: Uint8Array): KindName | undefined {
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(4, bytes.length)).toString("latin1");
   const binary = table.find(([, { magic }]) => magic === start);
   if (binary) return binary[0];
-  const value = anyJson(bytes);
+  const value = tryParseJson(bytes);
   return value && table.find(([, { isJson }]) => isJson?.(value))?.[0];
 }
 
 /** The JSON object that the bytes are, or that their first line is. */
-function anyJson(bytes: Uint8Array): Readonly<Record<string, unknown>> | undefined {
+function tryParseJson(bytes: Uint8Array): Readonly<Record<string, unknown>> | undefined {
   const end = bytes.indexOf(0x0a);
   for (const part of end < 0 ? [bytes] : [bytes, bytes.subarray(0, end)]) {
     try {
-      return jsonOf(part, "it");
+      return parseJsonObject(part, "it");
     } catch (error) {
       if (!isUnreadable(error)) throw error;
     }
@@ -148,19 +155,19 @@ function anyJson(bytes: Uint8Array): Readonly<Record<string, unknown>> | undefin
 }
 
 /** The account of an object of this kind; what cannot be read is an account of what is wrong. */
-export function formatAccount(name: KindName, bytes: Uint8Array): Account {
+export function buildAccount(name: KindName, bytes: Uint8Array): Account {
   const { tell, magic }: Kind = kinds[name];
   const common = {
     bytes: size(bytes.length),
     sha256: hex(computeSha256(bytes)),
-    ...(magic === undefined ? {} : shellFields(bytes)),
+    ...(magic === undefined ? {} : buildShellFields(bytes)),
   };
   try {
     const { fields, tables, damage } = tell(bytes);
     return { fields: { ...common, ...fields }, tables, damage };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    const where = magic === undefined ? [] : shellDamage(bytes, magic);
+    const where = magic === undefined ? [] : findShellDamage(bytes, magic);
     return { fields: common, tables: {}, damage: [error.message, ...where] };
   }
 }

@@ -14,10 +14,10 @@ import { formats, isUnreadable, requireVersion } from "../../format/core/version
 import { decodeBackupManifest } from "../../format/records/backup-manifest.ts";
 import { decodeCopyRecord } from "../../format/records/copy-record.ts";
 import { decodeNameClaim } from "../../format/records/name-claim.ts";
-import { plain, buildTableName, time, type Account, size } from "./account.ts";
+import { plain, buildTable, time, type Account, size } from "./account.ts";
 
 /** Throws StoreError("corrupt") and NewerFormat, as the others here. */
-export function nameClaimAccount(bytes: Uint8Array): Account {
+export function buildNameClaimAccount(bytes: Uint8Array): Account {
   const { uuid, createdAtMs, deletedAtMs, freedAtMs, deletion } = decodeNameClaim(bytes);
   return {
     fields: {
@@ -33,7 +33,7 @@ export function nameClaimAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function copyAccount(bytes: Uint8Array): Account {
+export function buildCopyAccount(bytes: Uint8Array): Account {
   const { uuid, node, copy, name, createdAtMs, purged, forgottenAtMs } = decodeCopyRecord(bytes);
   return {
     fields: {
@@ -51,7 +51,7 @@ export function copyAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function backupAccount(bytes: Uint8Array): Account {
+export function buildBackupAccount(bytes: Uint8Array): Account {
   const { id, state, from, scope, startedAtMs, signingKey, done } = decodeBackupManifest(bytes);
   return {
     fields: {
@@ -68,14 +68,14 @@ export function backupAccount(bytes: Uint8Array): Account {
       object_bytes: size(done?.bytes),
       is_of_all: plain(scope === undefined),
     },
-    tables: { scope: buildTableName(scope ?? [], { database: (name) => plain(name) }) },
+    tables: { scope: buildTable(scope ?? [], { database: (name) => plain(name) }) },
     damage: [],
   };
 }
 
 /** What a store or a data directory says of its layout. */
-export function layoutAccount(bytes: Uint8Array): Account {
-  const value = jsonOf(bytes, "what a store says of its layout");
+export function buildLayoutAccount(bytes: Uint8Array): Account {
+  const value = parseJsonObject(bytes, "what a store says of its layout");
   const { layout, written_by: writtenBy } = value;
   requireVersion(formats.store, layout);
   return {
@@ -85,7 +85,7 @@ export function layoutAccount(bytes: Uint8Array): Account {
   };
 }
 
-export function auditAccount(bytes: Uint8Array): Account {
+export function buildAuditAccount(bytes: Uint8Array): Account {
   const events: { readonly line: number; readonly event: AuditEvent }[] = [];
   const damage: string[] = [];
   for (const [at, text] of splitAuditLines(bytes).entries()) {
@@ -101,7 +101,7 @@ export function auditAccount(bytes: Uint8Array): Account {
   return {
     fields: { namespace: plain(first?.namespace), node_id: plain(first?.node) },
     tables: {
-      events: buildTableName(events, {
+      events: buildTable(events, {
         line: ({ line }) => plain(line),
         at: ({ event }) => time(auditTimeMs(event)),
         action: ({ event }) => plain(event.action),
@@ -121,13 +121,13 @@ export function auditAccount(bytes: Uint8Array): Account {
 }
 
 /** The JSON object that the bytes are. The parser's own message would quote them. */
-export function jsonOf(bytes: Uint8Array, what: string): Readonly<Record<string, unknown>> {
-  const value = valueOf(bytes);
+export function parseJsonObject(bytes: Uint8Array, what: string): Readonly<Record<string, unknown>> {
+  const value = parseJson(bytes);
   if (isObject(value)) return value;
   throw new StoreError("corrupt", `${what} is no JSON object`);
 }
 
-function valueOf(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(decodeUtf8(bytes) ?? "");
   } catch {

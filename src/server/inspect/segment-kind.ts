@@ -10,8 +10,8 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
-import { plain, ranges, size, buildTableName, time, type Account } from "./account.ts";
-import { shellDamage } from "./shell.ts";
+import { plain, ranges, size, buildTable, time, type Account } from "./account.ts";
+import { findShellDamage } from "./shell.ts";
 
 /** Every segment begins with it. */
 export const segmentMagic = "PLSG";
@@ -26,8 +26,8 @@ interface Readable {
 }
 
 /** Throws what the decoder throws where not even the first segment can be read. */
-export function segmentAccount(object: Uint8Array): Account {
-  const { indexes, damage } = readableOf(object);
+export function buildSegmentAccount(object: Uint8Array): Account {
+  const { indexes, damage } = findReadable(object);
   const groups = indexes.flatMap((index, segment) => index.groups.map((group) => ({ ...group, segment })));
   const images = groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
   return {
@@ -39,7 +39,7 @@ export function segmentAccount(object: Uint8Array): Account {
       raw_bytes: size(images * pageBytes),
     },
     tables: {
-      segments: buildTableName([...indexes.entries()], {
+      segments: buildTable([...indexes.entries()], {
         segment: ([at]) => plain(at),
         offset: ([, { offset }]) => plain(offset),
         bytes: ([, { bytes }]) => size(bytes),
@@ -50,7 +50,7 @@ export function segmentAccount(object: Uint8Array): Account {
         frames: ([, { frames }]) => plain(frames.length),
         branch_id: ([, { branchId }]) => plain(branchId),
       }),
-      groups: buildTableName(groups, {
+      groups: buildTable(groups, {
         segment: ({ segment }) => plain(segment),
         txid: ({ txid }) => plain(txid),
         committed_at: ({ committedAtMs }) => time(committedAtMs),
@@ -59,23 +59,26 @@ export function segmentAccount(object: Uint8Array): Account {
         page_numbers: ({ pageNumbers }) => ranges(pageNumbers),
       }),
     },
-    damage: [...damage, ...indexes.flatMap((index, segment) => frameDamage(object, index, segment))],
+    damage: [...damage, ...indexes.flatMap((index, segment) => findFrameDamage(object, index, segment))],
   };
 }
 
-function readableOf(object: Uint8Array): Readable {
+function findReadable(object: Uint8Array): Readable {
   try {
     return { indexes: readSegmentIndexes(object), damage: [] };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    const { indexes, end } = soundPrefixOf(object);
+    const { indexes, end } = findSoundPrefix(object);
     if (indexes.length === 0) throw error;
     const rest = object.subarray(end);
-    return { indexes, damage: [`from byte ${end} on: ${whyOf(rest, error)}`, ...shellDamage(rest, segmentMagic, end)] };
+    return {
+      indexes,
+      damage: [`from byte ${end} on: ${explainDamage(rest, error)}`, ...findShellDamage(rest, segmentMagic, end)],
+    };
   }
 }
 
-function whyOf(rest: Uint8Array, outer: StoreError): string {
+function explainDamage(rest: Uint8Array, outer: StoreError): string {
   try {
     readSegmentIndexes(rest);
   } catch (error) {
@@ -86,7 +89,7 @@ function whyOf(rest: Uint8Array, outer: StoreError): string {
 }
 
 /** The segments before the first that cannot be read, and where that one begins. */
-function soundPrefixOf(object: Uint8Array): { readonly indexes: readonly SegmentIndex[]; readonly end: number } {
+function findSoundPrefix(object: Uint8Array): { readonly indexes: readonly SegmentIndex[]; readonly end: number } {
   const haystack = Buffer.from(object.buffer, object.byteOffset, object.byteLength);
   const indexes: SegmentIndex[] = [];
   let end = 0;
@@ -94,7 +97,7 @@ function soundPrefixOf(object: Uint8Array): { readonly indexes: readonly Segment
   for (let tried = 0; next >= 0 && tried < endsTriedMax; tried++) {
     const read = readOrNothing(object.subarray(end, next));
     if (read) {
-      indexes.push(...read.map((index) => movedBy(index, end)));
+      indexes.push(...read.map((index) => moveIndex(index, end)));
       end = next;
     }
     next = haystack.indexOf(segmentMagic, next + 1);
@@ -112,7 +115,7 @@ function readOrNothing(bytes: Uint8Array): readonly SegmentIndex[] | undefined {
 }
 
 /** The index as it is when the object begins so many bytes earlier. */
-function movedBy(index: SegmentIndex, bytes: number): SegmentIndex {
+function moveIndex(index: SegmentIndex, bytes: number): SegmentIndex {
   return {
     ...index,
     offset: index.offset + bytes,
@@ -120,7 +123,7 @@ function movedBy(index: SegmentIndex, bytes: number): SegmentIndex {
   };
 }
 
-function frameDamage(object: Uint8Array, { frames }: SegmentIndex, segment: number): readonly string[] {
+function findFrameDamage(object: Uint8Array, { frames }: SegmentIndex, segment: number): readonly string[] {
   return frames.flatMap(({ offset, bytes, crc32: sum }, frame) =>
     crc32(object.subarray(offset, offset + bytes)) === sum
       ? []

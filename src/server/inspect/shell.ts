@@ -3,18 +3,18 @@
  *
  * Always true: it judges by the shell alone, which is the same for every version of every format (format/core/seal).
  */
-import { shellOf } from "../../format/core/seal.ts";
+import { readShell } from "../../format/core/seal.ts";
 import { plain, size, type Fields } from "./account.ts";
 
 /** What the shell says; nothing where there is not even that. */
-export function shellFields(bytes: Uint8Array): Fields {
-  const shell = shellOf(bytes);
+export function buildShellFields(bytes: Uint8Array): Fields {
+  const shell = readShell(bytes);
   return shell ? { format_version: plain(shell.version), body_bytes: size(shell.bodyBytes) } : {};
 }
 
 /** Where the shell is not as it must be. `start`: where the bytes begin in their object. */
-export function shellDamage(bytes: Uint8Array, magic: string, start = 0): readonly string[] {
-  const shell = shellOf(bytes);
+export function findShellDamage(bytes: Uint8Array, magic: string, start = 0): readonly string[] {
+  const shell = readShell(bytes);
   const end = start + bytes.length;
   if (!shell) return [`it ends at byte ${end}, before its magic, version and length are complete`];
   const { bodyBytes, checksumAt } = shell;

@@ -4,6 +4,7 @@
  * Always true: what is left out of a table is counted; a name or an id of somebody else cannot steer a terminal; in the
  * JSON document names are never taken away or given another meaning. Must not know: what the values mean.
  */
+import { toHex } from "../../base/bytes.ts";
 import type { Account, Table, Value } from "./account.ts";
 import { safeText } from "./safe-text.ts";
 
@@ -28,41 +29,44 @@ const units = ["KiB", "MiB", "GiB", "TiB"] as const;
 const unitBytes = 1024;
 
 /** What a person reads. Of each table at most `rowsMax` rows. */
-export function textOf(inspection: Inspection, rowsMax: number): string {
+export function formatText(inspection: Inspection, rowsMax: number): string {
   const { kind, where, fields, tables, damage, next = [] } = inspection;
-  const named = Object.entries(fields).map(([name, value]) => [labelOf(name), shown(value)] as const);
+  const named = Object.entries(fields).map(([name, value]) => [formatLabel(name), formatValue(value)] as const);
   const width = Math.max(0, ...named.map(([label]) => label.length));
-  const lines = [`${labelOf(kind)} ${safeText(where)}`, ""];
+  const lines = [`${formatLabel(kind)} ${safeText(where)}`, ""];
   for (const [label, value] of named) lines.push(`${label.padEnd(width)}${between}${value}`.trimEnd());
-  for (const [name, table] of Object.entries(tables)) lines.push("", ...linesOf(name, table, rowsMax));
+  for (const [name, table] of Object.entries(tables)) lines.push("", ...formatTable(name, table, rowsMax));
   if (damage.length > 0) lines.push("", ...damage.map((what) => `DAMAGED: ${safeText(what)}`));
   if (next.length > 0) lines.push("", ...next);
   return `${lines.join("\n")}\n`;
 }
 
 /** What machines read. Of each table at most `rowsMax` rows. */
-export function parseDocument({ kind, where, fields, tables, damage }: Inspection, rowsMax: number): object {
+export function buildDocument({ kind, where, fields, tables, damage }: Inspection, rowsMax: number): object {
   const document: Record<string, unknown> = { v: documentVersion, kind, where };
-  for (const [name, value] of Object.entries(fields)) document[name] = rawOf(value);
+  for (const [name, value] of Object.entries(fields)) document[name] = toRaw(value);
   const leftOut: Record<string, number> = {};
   for (const [name, { columns, rows }] of Object.entries(tables)) {
     document[name] = rows
       .slice(0, rowsMax)
-      .map((row) => Object.fromEntries(columns.map((column, at) => [column, rawOf(row[at]!)])));
+      .map((row) => Object.fromEntries(columns.map((column, at) => [column, toRaw(row[at]!)])));
     leftOut[name] = Math.max(0, rows.length - rowsMax);
   }
   return { ...document, left_out: leftOut, damage };
 }
 
-function labelOf(name: string): string {
+function formatLabel(name: string): string {
   return name.replaceAll("_", " ");
 }
 
-function linesOf(name: string, { columns, rows }: Table, rowsMax: number): string[] {
-  const title = `${labelOf(name)}: ${rows.length}`;
+function formatTable(name: string, { columns, rows }: Table, rowsMax: number): string[] {
+  const title = `${formatLabel(name)}: ${rows.length}`;
   if (rows.length === 0) return [title];
   const told = rows.slice(0, rowsMax);
-  const cells = [columns.map(labelOf), ...told.map((row) => row.map((value) => shown(value, hexDigitsInTable)))];
+  const cells = [
+    columns.map(formatLabel),
+    ...told.map((row) => row.map((value) => formatValue(value, hexDigitsInTable))),
+  ];
   const widths = columns.map((_, at) => cells.reduce((most, row) => Math.max(most, row[at]!.length), 0));
   const isNumeric = columns.map((_, at) => told.every((row) => isNumber(row[at]!)));
   const lines = cells.map((row) =>
@@ -80,16 +84,16 @@ function isNumber(value: Value): boolean {
 }
 
 /** The value for a person; of hex digits at most so many. */
-function shown(value: Value, hexDigitsMax = Infinity): string {
+function formatValue(value: Value, hexDigitsMax = Infinity): string {
   switch (value.is) {
     case "absent":
       return none;
     case "plain":
       return typeof value.value === "boolean" ? (value.value ? "yes" : "no") : safeText(String(value.value));
     case "time":
-      return shownTime(value.atMs);
+      return formatTime(value.atMs);
     case "size":
-      return shownSize(value.bytes);
+      return formatSize(value.bytes);
     case "hex": {
       const digits = toHex(value.bytes);
       return digits.length > hexDigitsMax ? `${digits.slice(0, hexDigitsMax)}…` : digits;
@@ -101,19 +105,19 @@ function shown(value: Value, hexDigitsMax = Infinity): string {
   }
 }
 
-function shownTime(atMs: number): string {
+function formatTime(atMs: number): string {
   const date = new Date(atMs);
   return `${Number.isNaN(date.getTime()) ? "beyond every calendar" : date.toISOString()} (${atMs})`;
 }
 
-function shownSize(bytes: number): string {
+function formatSize(bytes: number): string {
   if (bytes < unitBytes) return `${bytes} B`;
   let [scaled, unit] = [bytes / unitBytes, 0];
   for (; scaled >= unitBytes && unit < units.length - 1; unit++) scaled /= unitBytes;
   return `${bytes} B (${scaled.toFixed(1)} ${units[unit]})`;
 }
 
-function rawOf(value: Value): unknown {
+function toRaw(value: Value): unknown {
   switch (value.is) {
     case "absent":
       return null;
@@ -128,8 +132,4 @@ function rawOf(value: Value): unknown {
     case "ranges":
       return { ranges: value.ranges, left_out: value.more };
   }
-}
-
-function toHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }

@@ -64,7 +64,7 @@ const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as cons
 const toldCharsMax = 128;
 
 /** The call as a message. */
-export function messageOfCall(
+export function encodeCall(
   id: number,
   { target, call, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent, term }: ForwardedCall,
   codec: PayloadCodec,
@@ -77,13 +77,13 @@ export function messageOfCall(
     ...(target.database !== undefined && { database: target.database }),
     kind: callKinds[call.kind],
     command: call.kind === "write" || call.kind === "read" ? call.command : "",
-    payload: codec.encode(inputOf(call)),
+    payload: codec.encode(choosePayload(call)),
     budgetMs,
     minTxid: BigInt(minTxid),
     inputBytes: BigInt(bytes),
     durable,
     ...(consistency && { consistency: consistencies[consistency] }),
-    ...(caller && { client: messageOfCaller(caller) }),
+    ...(caller && { client: encodeCaller(caller) }),
     ...(term !== undefined && { term: BigInt(term) }),
     ...(traceparent !== undefined && { traceparent }),
   });
@@ -93,25 +93,25 @@ export function messageOfCall(
  * The call that the message is; `payload` is its whole payload. Throws a ServiceError when it is none that a node
  * makes.
  */
-export function callOfMessage(message: Call, payload: Uint8Array, codec: PayloadCodec): ForwardedCall {
+export function decodeCall(message: Call, payload: Uint8Array, codec: PayloadCodec): ForwardedCall {
   const { budgetMs, minTxid, inputBytes, durable, consistency, client, traceparent, term } = message;
   if (!(budgetMs >= 0)) throw malformed("a budget");
   return {
-    target: targetOf(message),
-    call: portCallOf(message, payload, codec),
+    target: decodeTarget(message),
+    call: decodePortCall(message, payload, codec),
     budgetMs,
-    minTxid: numberOf(minTxid),
-    bytes: numberOf(inputBytes),
+    minTxid: decodeNumber(minTxid),
+    bytes: decodeNumber(inputBytes),
     durable,
-    consistency: consistency === ReadConsistency.UNSPECIFIED ? undefined : nameOf(consistencies, consistency),
-    caller: client && callerOf(client),
+    consistency: consistency === ReadConsistency.UNSPECIFIED ? undefined : decodeName(consistencies, consistency),
+    caller: client && decodeCaller(client),
     traceparent,
-    term: term === undefined ? undefined : numberOf(term),
+    term: term === undefined ? undefined : decodeNumber(term),
   };
 }
 
 /** The answer as a message. */
-export function messageOfAnswer(id: number, { value, txid, durableTxid }: Answer, codec: PayloadCodec): CallAnswer {
+export function encodeAnswer(id: number, { value, txid, durableTxid }: Answer, codec: PayloadCodec): CallAnswer {
   return create(CallAnswerSchema, {
     id,
     txid: BigInt(txid),
@@ -121,7 +121,7 @@ export function messageOfAnswer(id: number, { value, txid, durableTxid }: Answer
 }
 
 /** The refusal as a message. */
-export function messageOfRefusal(id: number, { code, message, detail }: ServiceError): CallAnswer {
+export function encodeRefusal(id: number, { code, message, detail }: ServiceError): CallAnswer {
   const { retryAfterSecs, httpStatus, headers, txid } = detail;
   const refusal = {
     code,
@@ -135,7 +135,7 @@ export function messageOfRefusal(id: number, { code, message, detail }: ServiceE
 }
 
 /** That the call was not taken, as a message. */
-export function messageOfTurnedAway(id: number, { reason }: TurnedAway): CallAnswer {
+export function encodeTurnedAway(id: number, { reason }: TurnedAway): CallAnswer {
   return create(CallAnswerSchema, { id, turnedAway: reasons[reason] });
 }
 
@@ -146,17 +146,17 @@ export type Outcome = { readonly answer: Answer } | { readonly error: ServiceErr
  * The outcome that the message tells; `payload` is its whole payload. Throws a ServiceError when it is none that a node
  * makes.
  */
-export function outcomeOfMessage(
+export function decodeOutcome(
   { txid, durableTxid, turnedAway, refusal }: CallAnswer,
   payload: Uint8Array,
   codec: PayloadCodec,
 ): Outcome {
-  if (refusal) return { error: refusalOfMessage(refusal) };
-  if (turnedAway !== WireReason.UNSPECIFIED) return { error: new TurnedAway(nameOf(reasons, turnedAway)) };
-  return { answer: { value: codec.decode(payload), txid: numberOf(txid), durableTxid: numberOf(durableTxid) } };
+  if (refusal) return { error: decodeRefusal(refusal) };
+  if (turnedAway !== WireReason.UNSPECIFIED) return { error: new TurnedAway(decodeName(reasons, turnedAway)) };
+  return { answer: { value: codec.decode(payload), txid: decodeNumber(txid), durableTxid: decodeNumber(durableTxid) } };
 }
 
-function inputOf(call: PortCall): unknown {
+function choosePayload(call: PortCall): unknown {
   switch (call.kind) {
     case "write":
     case "read":
@@ -172,15 +172,15 @@ function inputOf(call: PortCall): unknown {
   }
 }
 
-function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array, codec: PayloadCodec): PortCall {
-  const kind = nameOf(callKinds, wireKind);
+function decodePortCall({ kind: wireKind, command }: Call, payload: Uint8Array, codec: PayloadCodec): PortCall {
+  const kind = decodeName(callKinds, wireKind);
   const read = <Value>(what: string, shape: Shape<Value>): Value => shaped(codec.decode(payload), what, shape);
   switch (kind) {
     case "write":
-      if (!isKeyOf(writeShapes, command)) throw unknownTo(command);
+      if (!isKey(writeShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, writeShapes[command] as Shape<unknown>) };
     case "read":
-      if (!isKeyOf(readShapes, command)) throw unknownTo(command);
+      if (!isKey(readShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, readShapes[command] as Shape<unknown>) };
     case "sql-write":
     case "sql-read":
@@ -193,13 +193,13 @@ function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array, code
   }
 }
 
-function isKeyOf<Table extends object>(table: Table, key: string): key is keyof Table & string {
+function isKey<Table extends object>(table: Table, key: string): key is keyof Table & string {
   return Object.hasOwn(table, key);
 }
 
 /** The value, which has the shape. */
-function shaped<Value>(value: unknown, what: string, { faultOf }: Shape<Value>): Value {
-  const fault = faultOf(value, what);
+function shaped<Value>(value: unknown, what: string, { findFault }: Shape<Value>): Value {
+  const fault = findFault(value, what);
   if (fault?.isUnknown) throw unknownTo(fault.what);
   if (fault) throw malformed(fault.what);
   return value as Value;
@@ -214,14 +214,19 @@ function unknownTo(what: string): ServiceError {
   );
 }
 
-function targetOf({ uuid, branch, retention, database }: Call): Target {
+function decodeTarget({ uuid, branch, retention, database }: Call): Target {
   if (!isUuid(uuid)) throw malformed("a database's uuid");
   if (!isBranchName(branch)) throw malformed("a branch's name");
   if (database !== undefined && !isDatabaseName(database)) throw malformed("a database's name");
-  return { uuid, branch, retention: retention && retentionOf(retention), ...(database !== undefined && { database }) };
+  return {
+    uuid,
+    branch,
+    retention: retention && decodeRetention(retention),
+    ...(database !== undefined && { database }),
+  };
 }
 
-function retentionOf({ pitrMs, eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount }: CallRetention): Retention {
+function decodeRetention({ pitrMs, eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount }: CallRetention): Retention {
   const bounds = [pitrMs, eventMaxAgeMs ?? 0, supersededMaxAgeMs ?? 0, supersededMaxCount ?? 0];
   if (!bounds.every((bound) => Number.isFinite(bound) && bound >= 0)) throw malformed("a retention");
   return {
@@ -232,7 +237,7 @@ function retentionOf({ pitrMs, eventMaxAgeMs, supersededMaxAgeMs, supersededMaxC
   };
 }
 
-function messageOfCaller({ kind, scope, hash }: CallerTold): Omit<CallClient, "$typeName"> {
+function encodeCaller({ kind, scope, hash }: CallerTold): Omit<CallClient, "$typeName"> {
   return {
     kind: clientKinds[kind],
     scope: scope ? scopes[scope] : ClientScope.UNSPECIFIED,
@@ -240,32 +245,32 @@ function messageOfCaller({ kind, scope, hash }: CallerTold): Omit<CallClient, "$
   };
 }
 
-function callerOf({ kind, scope, hash }: CallClient): CallerTold {
+function decodeCaller({ kind, scope, hash }: CallClient): CallerTold {
   return {
-    kind: nameOf(clientKinds, kind),
-    scope: scope === ClientScope.UNSPECIFIED ? undefined : nameOf(scopes, scope),
+    kind: decodeName(clientKinds, kind),
+    scope: scope === ClientScope.UNSPECIFIED ? undefined : decodeName(scopes, scope),
     hash,
   };
 }
 
-function refusalOfMessage({ code, message, retryAfterSecs, httpStatus, headers, txid }: CallRefusal): ServiceError {
+function decodeRefusal({ code, message, retryAfterSecs, httpStatus, headers, txid }: CallRefusal): ServiceError {
   if (!Object.hasOwn(errorCodes, code)) throw malformed("the code of a refusal");
   const detail: ServiceErrorDetail = {
     ...(retryAfterSecs !== undefined && { retryAfterSecs }),
     ...(httpStatus !== undefined && { httpStatus }),
     ...(Object.keys(headers).length > 0 && { headers }),
-    ...(txid !== undefined && { txid: numberOf(txid) }),
+    ...(txid !== undefined && { txid: decodeNumber(txid) }),
   };
   return new ServiceError(code as ErrorCode, message, detail);
 }
 
 /** The name that has this number in a table. */
-function nameOf<Name extends string>(table: Readonly<Record<Name, number>>, value: number): Name {
+function decodeName<Name extends string>(table: Readonly<Record<Name, number>>, value: number): Name {
   for (const name of Object.keys(table) as Name[]) if (table[name] === value) return name;
   throw malformed("a value that this node does not know");
 }
 
-function numberOf(value: bigint): number {
+function decodeNumber(value: bigint): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number)) throw malformed("a number");
   return number;

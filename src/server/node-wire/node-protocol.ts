@@ -32,7 +32,7 @@ export function codecsOn(v8Version: string): readonly [PayloadCodec, ...PayloadC
 export const ownCodecs = codecsOn(process.versions.v8);
 
 /** What a caller greets with. */
-export function greetingOf(codecs: readonly PayloadCodec[]): Pick<ExchangeRequest, "protocol" | "protocols"> {
+export function buildGreeting(codecs: readonly PayloadCodec[]): Pick<ExchangeRequest, "protocol" | "protocols"> {
   return { protocol: codecs.at(-1)!.protocol, protocols: codecs.map(({ protocol }) => protocol) };
 }
 
@@ -41,7 +41,7 @@ export function commonCodec(
   codecs: readonly PayloadCodec[],
   greeting: Pick<ExchangeRequest, "protocol" | "protocols">,
 ): PayloadCodec | undefined {
-  const offered = protocolsOf(greeting);
+  const offered = offeredProtocols(greeting);
   return codecs.find(({ protocol }) => offered.includes(protocol));
 }
 
@@ -52,7 +52,7 @@ export function toldProtocols(protocols: readonly string[]): string {
 }
 
 /** What a caller speaks. */
-export function protocolsOf({
+export function offeredProtocols({
   protocol,
   protocols,
 }: Pick<ExchangeRequest, "protocol" | "protocols">): readonly string[] {

@@ -14,7 +14,7 @@ interface ShapeFault {
 
 export interface Shape<Value> {
   /** What is wrong with the value at the path; undefined when it has the shape. */
-  readonly faultOf: (value: unknown, path: string) => ShapeFault | undefined;
+  readonly findFault: (value: unknown, path: string) => ShapeFault | undefined;
   /** Never there. It keeps shapes of wider and of narrower types apart. */
   readonly of?: (value: Value) => Value;
 }
@@ -29,7 +29,7 @@ type Guard<Value> = (value: unknown) => value is Value;
 
 function simple<Value>(kind: string, has: Guard<Value>): Shape<Value> {
   return {
-    faultOf: (value, path) => (has(value) ? undefined : { what: `${path} must be ${kind}`, isUnknown: false }),
+    findFault: (value, path) => (has(value) ? undefined : { what: `${path} must be ${kind}`, isUnknown: false }),
   };
 }
 
@@ -40,13 +40,13 @@ export const bytes = simple("bytes", (value): value is Uint8Array => value insta
 export const vector = simple("a vector", (value): value is Float32Array => value instanceof Float32Array);
 /** Of a command that is given nothing, which has no type of its own. */
 export const nothing: Shape<unknown> = {
-  faultOf: (value, path) => (value === undefined ? undefined : { what: path, isUnknown: true }),
+  findFault: (value, path) => (value === undefined ? undefined : { what: path, isUnknown: true }),
 };
 
 /** One of these texts. */
 export function oneOf<const Text extends string>(...texts: readonly Text[]): Shape<Text> {
   return {
-    faultOf: (value, path) =>
+    findFault: (value, path) =>
       (texts as readonly unknown[]).includes(value)
         ? undefined
         : { what: `${path} must be one of ${texts.join(", ")}`, isUnknown: typeof value === "string" },
@@ -54,17 +54,17 @@ export function oneOf<const Text extends string>(...texts: readonly Text[]): Sha
 }
 
 /** The value, or nothing. */
-export function maybe<Value>({ faultOf }: Shape<Value>): Shape<Value | undefined> {
-  return { faultOf: (value, path) => (value === undefined ? undefined : faultOf(value, path)) };
+export function maybe<Value>({ findFault }: Shape<Value>): Shape<Value | undefined> {
+  return { findFault: (value, path) => (value === undefined ? undefined : findFault(value, path)) };
 }
 
 /** A list of items of one shape. */
-export function list<Item>({ faultOf }: Shape<Item>): Shape<readonly Item[]> {
+export function list<Item>({ findFault }: Shape<Item>): Shape<readonly Item[]> {
   return {
-    faultOf: (value, path) => {
+    findFault: (value, path) => {
       if (!Array.isArray(value)) return { what: `${path} must be a list`, isUnknown: false };
       for (let at = 0; at < value.length; at++) {
-        const fault = faultOf(value[at], path);
+        const fault = findFault(value[at], path);
         if (fault) return fault;
       }
       return undefined;
@@ -76,10 +76,10 @@ export function list<Item>({ faultOf }: Shape<Item>): Shape<readonly Item[]> {
 export function record<Type extends object>(fields: NoInfer<FieldShapes<Type>>): Shape<Type> {
   const shapes = new Map<string, Shape<unknown>>(Object.entries(fields));
   return {
-    faultOf: (value, path) => {
+    findFault: (value, path) => {
       if (!isRecord(value)) return { what: `${path} must be a record`, isUnknown: false };
-      for (const [name, { faultOf }] of shapes) {
-        const fault = faultOf(value[name], `${path}.${name}`);
+      for (const [name, { findFault }] of shapes) {
+        const fault = findFault(value[name], `${path}.${name}`);
         if (fault) return fault;
       }
       for (const name of Object.keys(value))
@@ -96,12 +96,12 @@ export function variants<Name extends string, Type extends Readonly<Record<Name,
 ): Shape<Type> {
   const byVariant = new Map<unknown, Shape<never>>(Object.entries(shapes));
   return {
-    faultOf: (value, path) => {
+    findFault: (value, path) => {
       if (!isRecord(value)) return { what: `${path} must be a record`, isUnknown: false };
       const variant = value[name];
       if (typeof variant !== "string") return { what: `${path}.${name} must be text`, isUnknown: false };
       const shape = byVariant.get(variant);
-      return shape ? shape.faultOf(value, path) : { what: `${path}.${name} ${variant}`, isUnknown: true };
+      return shape ? shape.findFault(value, path) : { what: `${path}.${name} ${variant}`, isUnknown: true };
     },
   };
 }

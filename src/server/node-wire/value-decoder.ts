@@ -8,7 +8,7 @@
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits.ts";
 import { malformed } from "./malformed-message.ts";
-import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
+import { constants, findNameFault, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
 
 /** The data that the bytes are. Throws a ServiceError when they are none. */
 export function decodeValue(payload: Uint8Array): unknown {
@@ -46,7 +46,7 @@ class Decoder {
     const tag = this.#bytes[this.#at++]!;
     switch (tag) {
       case tags.constant:
-        return constantOf(this.#varint(end));
+        return decodeConstant(this.#varint(end));
       case tags.integer: {
         const zigzagged = this.#varint(end);
         return (zigzagged >>> 1) ^ -(zigzagged & 1);
@@ -146,7 +146,7 @@ class Decoder {
     const known = namesByHash.get(hash);
     if (known !== undefined && this.#isAt(start, known)) return known;
     const name = this.#bytes.toString("latin1", start, this.#at);
-    const fault = faultOfName(name);
+    const fault = findNameFault(name);
     if (fault !== undefined) throw malformed(fault);
     if (namesByHash.size < limits.peerFieldNamesKnownMax) namesByHash.set(hash, name);
     return name;
@@ -210,7 +210,7 @@ function addField(record: Record<string, unknown>, name: string, value: unknown)
   Object.defineProperty(record, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
-function constantOf(number: number): boolean | null {
+function decodeConstant(number: number): boolean | null {
   if (number === constants.null) return null;
   if (number === constants.false || number === constants.true) return number === constants.true;
   throw malformed("a constant that this node does not know");

@@ -6,7 +6,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits.ts";
-import { constants, faultOfName, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
+import { constants, findNameFault, fieldValueTag, isInteger, memberTag, tags, tooMany } from "./value-wire.ts";
 
 const nothing = new Uint8Array(0);
 
@@ -30,10 +30,10 @@ function zigzag(integer: number): number {
 const framesOfNames = new Map<string, Uint8Array>();
 
 /** A name in its field, with what comes before it. */
-function frameOfName(name: string): Uint8Array {
+function encodeName(name: string): Uint8Array {
   const known = framesOfNames.get(name);
   if (known) return known;
-  const fault = faultOfName(name);
+  const fault = findNameFault(name);
   assert(fault === undefined, `no payload holds ${fault}`);
   const frame = Uint8Array.of(memberTag, name.length, ...Buffer.from(name, "latin1"));
   if (framesOfNames.size < limits.peerFieldNamesKnownMax) framesOfNames.set(name, frame);
@@ -119,7 +119,7 @@ class Encoder {
       const name = names[index]!;
       const fieldEnd = this.#length;
       this.#writeMember(fieldValueTag, (value as Readonly<Record<string, unknown>>)[name], depth);
-      this.#writeName(frameOfName(name));
+      this.#writeName(encodeName(name));
       this.#frame(memberTag, this.#length - fieldEnd);
     }
     this.#frame(tags.record, this.#length - end);

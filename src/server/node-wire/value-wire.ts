@@ -51,7 +51,7 @@ export function isInteger(number: number): boolean {
 }
 
 /** Why no field may have this name; undefined for one that may. */
-export function faultOfName(name: string): string | undefined {
+export function findNameFault(name: string): string | undefined {
   if (name.length === 0 || name.length > peerFieldNameCharsMax) return "a name that is too short or too long";
   for (let at = 0; at < name.length; at++) {
     const code = name.charCodeAt(at);

@@ -176,7 +176,7 @@ function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry)
     // Other nodes call by whatever name they know, and show the cluster's key; a caller without it is refused in plain
     // HTTP.
     const isNode = nodeDoor?.owns(request) ?? false;
-    const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
+    const refusal = isNode ? nodeDoor!.findRefusal(request) : gate.findRefusal(request);
     if (refusal) {
       response.once("finish", () => request.complete || discards.take(request));
       return isNode ? sendRefusal(refusal, response) : refuseRequest(refusal, request, response);

@@ -74,7 +74,7 @@ export class HostAndOriginCheck {
   }
 
   /** Why the request must not come in. */
-  refusalOf(request: WireRequest): ServiceError | undefined {
+  findRefusal(request: WireRequest): ServiceError | undefined {
     const repeated = repeatedHeader(request);
     if (repeated !== undefined) return invalid(`${repeated} is given more than once`);
     return this.#findHostRefusal(readHost(request), request.method) ?? this.#findOriginRefusal(request);

@@ -18,7 +18,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
-import { lockPage, pageBytes } from "../../format/history/pages.ts";
+import { databaseMagic, lockPage, pageBytes } from "../../format/history/pages.ts";
 import { compareRowids, TreePage, unsound, type Rowid } from "./cells.ts";
 
 /** A tree, as the schema names it. */
@@ -32,7 +32,6 @@ export interface TreeRoot {
 const turnPages = 256;
 /** SQLite goes no deeper. */
 const levelsMax = 20;
-const magic = "SQLite format 3\0";
 const headerBytes = 100;
 /** Where the header says what; all numbers big-endian. */
 const header = {
@@ -81,7 +80,8 @@ class PageWalk {
     this.#descriptor = descriptor;
     const { size } = fstatSync(descriptor);
     const room = this.#read(1, headerBytes);
-    if (room.toString("latin1", 0, magic.length) !== magic) throw new StoreError("corrupt", "the file is no database");
+    if (room.toString("latin1", 0, databaseMagic.length) !== databaseMagic)
+      throw new StoreError("corrupt", "the file is no database");
     const isOurs =
       room.readUInt16BE(header.pageSize) === pageBytes &&
       room[header.reserved] === 0 &&

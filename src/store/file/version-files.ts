@@ -78,7 +78,7 @@ export function isVersionName(name: string): boolean {
 }
 
 /** What the file of a version holds. */
-export function contentOfVersion(file: Buffer): "tombstone" | "purged" | Buffer {
+export function readVersionContent(file: Buffer): "tombstone" | "purged" | Buffer {
   if (file.length === 0) return "tombstone";
   return file[0] === purgedMark[0] ? "purged" : file.subarray(dataMark.length);
 }
@@ -129,7 +129,7 @@ export class VersionFiles {
     try {
       const { content, ...facts } = await this.#files.read(join(place.directory, String(version)));
       if (facts.links > 1) await this.#makeDurable(place, facts);
-      const found = contentOfVersion(content);
+      const found = readVersionContent(content);
       return typeof found === "string" ? found : { bytes: found, facts };
     } catch (error) {
       if (isMissing(error)) return "gone";

@@ -11,10 +11,10 @@ import { VirtualTime } from "../../../support/timed-engine.ts";
 
 interface Keeping {
   readonly time: VirtualTime;
-  readonly chores: BackgroundJobs;
+  readonly jobs: BackgroundJobs;
   readonly records: CopyRecords;
   readonly notices: string[];
-  /** Lets so much time go by, with the chores begun that are due. */
+  /** Lets so much time go by, with the jobs begun that are due. */
   work(ms: number, stepMs?: number): Promise<void>;
 }
 
@@ -35,34 +35,34 @@ function keeping(most?: number): Keeping {
     notice: () => {},
   });
   const alarms = new Alarms(() => {});
-  const chores = new BackgroundJobs({
+  const jobs = new BackgroundJobs({
     alarms,
     world,
     collector,
     graceMs,
     groom: async () => {},
-    settle: async () => {},
+    resolveDoubt: async () => {},
     isOurs: () => true,
     notice: (message) => void notices.push(message),
     ...(most !== undefined && { most }),
   });
   const work = async (ms: number, stepMs = 1_000): Promise<void> => {
     for (let at = 0; at < ms; at += stepMs) {
-      chores.tick();
+      jobs.tick();
       await time.pass(stepMs);
     }
   };
-  return { time, chores, records, notices, work };
+  return { time, jobs, records, notices, work };
 }
 
 test("a deleted database with a copy on a dead node is looked at ever more rarely until it is gone", async () => {
-  const { time, chores, records, notices, work } = keeping();
+  const { time, jobs, records, notices, work } = keeping();
   const [uuid, dayMs] = [uuidOf(1), 86_400_000];
   const dead = { node: "01HF7YAT000000000000000001", name: "dead" };
   await time.of(records.register(uuid, dead));
   await time.of(time.store.put(purgeKey(uuid), Buffer.from("n"), { kind: "absent" }));
   const looks = (): number => time.store.count("list");
-  chores.purge(uuid);
+  jobs.purge(uuid);
   await work(dayMs, 10_000);
   const first = looks();
   expect(notices).toEqual([expect.stringContaining("a copy on node dead (01HF7YAT000000000000000001)")]);
@@ -80,26 +80,26 @@ test("a deleted database with a copy on a dead node is looked at ever more rarel
 });
 
 test("collections beyond the bound are left for later; deletions are refused until some are purged", async () => {
-  const { time, chores, work } = keeping(4);
-  for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
+  const { time, jobs, work } = keeping(4);
+  for (let n = 1; n <= 10; n++) jobs.leftBehind(uuidOf(n), 1_000);
   await work(20_000);
-  expect(chores.collections).toBe(4);
+  expect(jobs.collections).toBe(4);
   // There is room again.
-  for (let n = 1; n <= 10; n++) chores.leftBehind(uuidOf(n), 1_000);
+  for (let n = 1; n <= 10; n++) jobs.leftBehind(uuidOf(n), 1_000);
   await work(20_000);
-  expect(chores.collections).toBe(8);
+  expect(jobs.collections).toBe(8);
   for (let n = 11; n <= 14; n++) {
     await time.of(time.store.put(`${databasePrefix(uuidOf(n))}catalog`, new Uint8Array(1), { kind: "absent" }));
-    expect(chores.mayPurge).toBe(true);
-    chores.purge(uuidOf(n));
+    expect(jobs.mayPurge).toBe(true);
+    jobs.purge(uuidOf(n));
   }
-  expect(chores.mayPurge).toBe(false);
+  expect(jobs.mayPurge).toBe(false);
   // However many wait to be purged, garbage is collected.
-  chores.leftBehind(uuidOf(20), 1_000);
+  jobs.leftBehind(uuidOf(20), 1_000);
   await work(30_000);
-  expect(chores.collections).toBe(9);
+  expect(jobs.collections).toBe(9);
   expect(time.store.keys("db/")).toEqual([]);
   // Until they were looked for once more, however late an object may come.
   await work(lateGraces * graceMs + 30_000);
-  expect(chores.mayPurge).toBe(true);
+  expect(jobs.mayPurge).toBe(true);
 });

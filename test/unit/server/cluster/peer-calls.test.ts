@@ -5,7 +5,7 @@ import { type ExchangeRequest, ExchangeResponseSchema } from "../../../../gen/pa
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { TurnedAway } from "../../../../src/engine/api/engine-port.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfAnswer } from "../../../../src/server/node-wire/node-messages.ts";
+import { encodeAnswer } from "../../../../src/server/node-wire/node-messages.ts";
 import { openInlineEngine } from "../../../support/inline-engine.ts";
 import {
   buildCall,
@@ -76,7 +76,7 @@ describe("calls", () => {
         yield message.protocol
           ? welcome()
           : create(ExchangeResponseSchema, {
-              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id), codec)),
+              answers: message.calls.map(({ id }) => encodeAnswer(id, answered(id), codec)),
             });
       }
     });

@@ -11,7 +11,7 @@ import {
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfCall } from "../../../../src/server/node-wire/node-messages.ts";
+import { encodeCall } from "../../../../src/server/node-wire/node-messages.ts";
 import type { PeerLinks } from "../../../../src/server/cluster/peer-links.ts";
 import { type ForwardedCall, Unreachable } from "../../../../src/service/placement/peers.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
@@ -132,7 +132,7 @@ describe("the cluster key", () => {
 describe("nodes of different builds", () => {
   test("a caller of another protocol is refused, and so is one that begins with a call", async () => {
     const peer = await openPeer(() => answered(1));
-    for (const first of [{ protocol: "0/1" }, { calls: [messageOfCall(1, buildCall(), codec)] }, {}]) {
+    for (const first of [{ protocol: "0/1" }, { calls: [encodeCall(1, buildCall(), codec)] }, {}]) {
       const { said, error } = await saidBy(sayTo(peer.address, foreverAfter(create(ExchangeRequestSchema, first))));
       expect([said, error?.code, error?.message]).toEqual([
         [],
@@ -340,7 +340,7 @@ describe("a caller that goes away", () => {
     async function* asking(): AsyncGenerator<ExchangeRequest> {
       yield greeting();
       for (let id = 1; id <= calls; id++)
-        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, messageOfCall(id, buildCall(), codec))] });
+        yield create(ExchangeRequestSchema, { calls: [create(CallSchema, encodeCall(id, buildCall(), codec))] });
     }
     const answers = sayTo(`http://127.0.0.1:${proxy.port}`, asking())[Symbol.asyncIterator]();
     expect((await answers.next()).value).toMatchObject({ protocol: codec.protocol });

@@ -11,7 +11,7 @@ import { limits } from "../../../../src/base/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { type CallerTold, type PortCall, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfAnswer } from "../../../../src/server/node-wire/node-messages.ts";
+import { encodeAnswer } from "../../../../src/server/node-wire/node-messages.ts";
 import { PeerLinks } from "../../../../src/server/cluster/peer-links.ts";
 import { type ForwardedCall, Unreachable } from "../../../../src/service/placement/peers.ts";
 import { callSamples } from "../../../support/command-samples.ts";
@@ -259,7 +259,7 @@ describe("the end", () => {
         yield message.protocol
           ? welcome()
           : create(ExchangeResponseSchema, {
-              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1), codec)),
+              answers: message.calls.map(({ id }) => encodeAnswer(id, answered(1), codec)),
             });
       ended++;
     });

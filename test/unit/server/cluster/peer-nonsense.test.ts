@@ -10,7 +10,7 @@ import {
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { limits } from "../../../../src/base/limits.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfAnswer, messageOfCall } from "../../../../src/server/node-wire/node-messages.ts";
+import { encodeAnswer, encodeCall } from "../../../../src/server/node-wire/node-messages.ts";
 import { Unreachable } from "../../../../src/service/placement/peers.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import {
@@ -40,7 +40,7 @@ describe("a node that talks nonsense", () => {
       "a value that cannot be read",
       ([id]) =>
         create(ExchangeResponseSchema, {
-          answers: [{ ...messageOfAnswer(id!, answered(1), codec), payload: new Uint8Array([255, 15, 1]) }],
+          answers: [{ ...encodeAnswer(id!, answered(1), codec), payload: new Uint8Array([255, 15, 1]) }],
         }),
     ],
   ];
@@ -64,9 +64,9 @@ describe("a node that talks nonsense", () => {
       for await (const { protocol: greeted, calls } of requests) {
         if (greeted) yield welcome();
         const answers = calls.flatMap(({ id }) => [
-          messageOfAnswer(id + 77, answered("nobody's"), codec),
-          messageOfAnswer(id, answered("first"), codec),
-          messageOfAnswer(id, answered("second"), codec),
+          encodeAnswer(id + 77, answered("nobody's"), codec),
+          encodeAnswer(id, answered("first"), codec),
+          encodeAnswer(id, answered("second"), codec),
         ]);
         if (!greeted) yield create(ExchangeResponseSchema, { answers, moved: [uuidOf(9), "nonsense"], pong: true });
       }
@@ -80,9 +80,9 @@ describe("a node that talks nonsense", () => {
 describe("garbage from whoever has the key", () => {
   test("a call of no known shape is refused, and the stream goes on", async () => {
     const peer = await openPeer(() => answered(1));
-    const bad = { ...messageOfCall(1, buildCall(), codec), uuid: "../../../etc/passwd" };
-    const unknown = { ...messageOfCall(2, buildCall(), codec), command: "__proto__" };
-    const good = messageOfCall(3, buildCall(), codec);
+    const bad = { ...encodeCall(1, buildCall(), codec), uuid: "../../../etc/passwd" };
+    const unknown = { ...encodeCall(2, buildCall(), codec), command: "__proto__" };
+    const good = encodeCall(3, buildCall(), codec);
     const { said, error } = await saidBy(
       sayTo(peer.address, of(greeting(), create(ExchangeRequestSchema, { calls: [bad, unknown, good] }))),
     );
@@ -110,7 +110,7 @@ describe("garbage from whoever has the key", () => {
 
   test("a message that is larger than any may be is refused", async () => {
     const peer = await openPeer(() => answered(1));
-    const call = { ...messageOfCall(1, buildCall(), codec), payload: new Uint8Array(limits.peerMessageBytesMax) };
+    const call = { ...encodeCall(1, buildCall(), codec), payload: new Uint8Array(limits.peerMessageBytesMax) };
     const { error } = await saidBy(
       sayTo(peer.address, foreverAfter(greeting(), create(ExchangeRequestSchema, { calls: [call] }))),
     );

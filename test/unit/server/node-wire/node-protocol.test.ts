@@ -15,11 +15,11 @@ import {
   ExchangeResponseSchema,
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import type { Answer } from "../../../../src/engine/api/protocol.ts";
-import { messageOfCall } from "../../../../src/server/node-wire/node-messages.ts";
+import { encodeCall } from "../../../../src/server/node-wire/node-messages.ts";
 import {
   codecsOn,
   commonCodec,
-  greetingOf,
+  buildGreeting,
   ownCodecs,
   peerProtocolsMax,
 } from "../../../../src/server/node-wire/node-protocol.ts";
@@ -83,8 +83,8 @@ async function saidBy(
 
 describe("the newest in common", () => {
   const greetings = [
-    ["a node of this build on the same V8", greetingOf(ownCodecs), "2"],
-    ["a node of this build on another V8", greetingOf(elsewhere), "2"],
+    ["a node of this build on the same V8", buildGreeting(ownCodecs), "2"],
+    ["a node of this build on another V8", buildGreeting(elsewhere), "2"],
     ["an older build on the same V8", { protocol: clones, protocols: [] }, clones],
     ["an older build on another V8", { protocol: "1/99", protocols: [] }, undefined],
     ["a newer build that still knows ours", { protocol: "2", protocols: ["4", "3", "2"] }, "2"],
@@ -103,7 +103,7 @@ describe("the newest in common", () => {
   });
 
   test("an older build finds in a greeting the only protocol that it speaks", () => {
-    expect(greetingOf(ownCodecs)).toEqual({ protocol: clones, protocols: ["2", clones] });
+    expect(buildGreeting(ownCodecs)).toEqual({ protocol: clones, protocols: ["2", clones] });
   });
 });
 
@@ -148,7 +148,7 @@ describe("two nodes of this build", () => {
 describe("a caller of an older build", () => {
   test("on the same V8 is answered in its own protocol", async () => {
     const peer = await openPeer(({ minTxid }) => answered(callSamples[minTxid]!.value));
-    const calls = callSamples.map(({ call }, at) => messageOfCall(at + 1, buildCall({ call, minTxid: at }), legacy));
+    const calls = callSamples.map(({ call }, at) => encodeCall(at + 1, buildCall({ call, minTxid: at }), legacy));
     const { protocol, answers, error } = await saidBy(sayTo(peer.address, oldCaller(clones, ...calls)));
     expect([protocol, error]).toEqual([clones, undefined]);
     expect(peer.served.map(({ call }) => call)).toEqual(callSamples.map(({ call }) => call));

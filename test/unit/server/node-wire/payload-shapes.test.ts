@@ -63,7 +63,7 @@ describe("what is wrong with data", () => {
     [[], { what: "given must be a record", isUnknown: false }],
     [new Uint8Array(1), { what: "given must be a record", isUnknown: false }],
   ])("%j", (value, fault) => {
-    expect(shape.faultOf(value, "given")).toEqual(fault);
+    expect(shape.findFault(value, "given")).toEqual(fault);
   });
 
   test("a variant that is none, and a field of another one", () => {
@@ -72,12 +72,12 @@ describe("what is wrong with data", () => {
       go: record({ act: oneOf("go"), to: text }),
       stay: record({ act: oneOf("stay") }),
     });
-    expect(act.faultOf({ act: "go", to: "x" }, "act")).toBeUndefined();
-    expect(act.faultOf({ act: "stay", to: "x" }, "act")).toEqual({ what: "act.to", isUnknown: true });
+    expect(act.findFault({ act: "go", to: "x" }, "act")).toBeUndefined();
+    expect(act.findFault({ act: "stay", to: "x" }, "act")).toEqual({ what: "act.to", isUnknown: true });
     for (const name of ["toString", "__proto__", "fly"])
-      expect(act.faultOf({ act: name }, "act")).toEqual({ what: `act.act ${name}`, isUnknown: true });
-    expect(act.faultOf({ act: 1 }, "act")).toEqual({ what: "act.act must be text", isUnknown: false });
-    expect(act.faultOf({}, "act")).toEqual({ what: "act.act must be text", isUnknown: false });
+      expect(act.findFault({ act: name }, "act")).toEqual({ what: `act.act ${name}`, isUnknown: true });
+    expect(act.findFault({ act: 1 }, "act")).toEqual({ what: "act.act must be text", isUnknown: false });
+    expect(act.findFault({}, "act")).toEqual({ what: "act.act must be text", isUnknown: false });
   });
 });
 

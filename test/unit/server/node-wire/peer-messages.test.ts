@@ -8,13 +8,13 @@ import { type CallerTold, TurnedAway } from "../../../../src/engine/api/engine-p
 import { readCommands, writeCommands } from "../../../../src/model/commands.ts";
 import { readShapes, writeShapes } from "../../../../src/server/node-wire/command-shapes.ts";
 import {
-  callOfMessage,
-  messageOfAnswer,
-  messageOfCall,
-  messageOfRefusal,
-  messageOfTurnedAway,
+  decodeCall,
+  encodeAnswer,
+  encodeCall,
+  encodeRefusal,
+  encodeTurnedAway,
   type Outcome,
-  outcomeOfMessage,
+  decodeOutcome,
 } from "../../../../src/server/node-wire/node-messages.ts";
 import { Inbox, Outbox, peerPieceBytes } from "../../../../src/server/node-wire/message-chunking.ts";
 import { ownCodecs } from "../../../../src/server/node-wire/node-protocol.ts";
@@ -24,15 +24,15 @@ import { buildCall, codec } from "../../../support/peer-node.ts";
 import { seeded } from "../../../support/random.ts";
 
 function across(call: ForwardedCall, spoken = codec): ForwardedCall {
-  const message = fromBinary(CallSchema, toBinary(CallSchema, messageOfCall(7, call, spoken)));
+  const message = fromBinary(CallSchema, toBinary(CallSchema, encodeCall(7, call, spoken)));
   expect(message.id).toBe(7);
-  return callOfMessage(message, message.payload, spoken);
+  return decodeCall(message, message.payload, spoken);
 }
 
-function outcome(message: ReturnType<typeof messageOfAnswer>, spoken = codec): Outcome {
+function outcome(message: ReturnType<typeof encodeAnswer>, spoken = codec): Outcome {
   const read = fromBinary(CallAnswerSchema, toBinary(CallAnswerSchema, message));
   expect(read.id).toBe(7);
-  return outcomeOfMessage(read, read.payload, spoken);
+  return decodeOutcome(read, read.payload, spoken);
 }
 
 const statements = [{ text: "SELECT 1", paramsJson: undefined }];
@@ -42,7 +42,7 @@ describe("calls", () => {
     test.each(callSamples)("$name comes as it went, and so does what it gives", ({ call, value }) => {
       expect(across(buildCall({ call }), spoken).call).toStrictEqual(call);
       const answer = { value, txid: 2 ** 52, durableTxid: 0 };
-      expect(outcome(messageOfAnswer(7, answer, spoken), spoken)).toStrictEqual({ answer });
+      expect(outcome(encodeAnswer(7, answer, spoken), spoken)).toStrictEqual({ answer });
     });
   });
 
@@ -87,9 +87,9 @@ describe("calls", () => {
 
 describe("what no node sends is refused", () => {
   const catchRefusal = (given: Partial<Call>): unknown => {
-    const message = { ...messageOfCall(7, buildCall(), codec), ...given };
+    const message = { ...encodeCall(7, buildCall(), codec), ...given };
     try {
-      return callOfMessage(message, message.payload, codec);
+      return decodeCall(message, message.payload, codec);
     } catch (error) {
       return error instanceof ServiceError ? error.code : error;
     }
@@ -113,7 +113,7 @@ describe("what no node sends is refused", () => {
     for (const budgetMs of [-1, NaN, -Infinity]) expect(catchRefusal({ budgetMs })).toBe("invalid_request");
     for (const wrong of [{ minTxid: 2n ** 53n }, { inputBytes: 2n ** 64n - 1n }, { term: 2n ** 60n }])
       expect(catchRefusal(wrong)).toBe("invalid_request");
-    const { $typeName } = messageOfCall(
+    const { $typeName } = encodeCall(
       7,
       buildCall({ target: { ...buildCall().target, retention: { pitrMs: 1 } } }),
       codec,
@@ -126,7 +126,7 @@ describe("what no node sends is refused", () => {
     for (const kind of [CallKind.UNSPECIFIED, 8 as CallKind, 99 as CallKind])
       expect(catchRefusal({ kind })).toBe("invalid_request");
     expect(catchRefusal({ consistency: 9 as never })).toBe("invalid_request");
-    const client = messageOfCall(7, buildCall({ caller: { kind: "token", scope: "read", hash: "a" } }), codec).client!;
+    const client = encodeCall(7, buildCall({ caller: { kind: "token", scope: "read", hash: "a" } }), codec).client!;
     expect(catchRefusal({ client: { ...client, kind: 0 } })).toBe("invalid_request");
     expect(catchRefusal({ client: { ...client, scope: 4 as never } })).toBe("invalid_request");
   });
@@ -185,7 +185,7 @@ describe("what no node sends is refused", () => {
   });
 
   test.each(callSamples)("$name with other kinds of values than its own", ({ call }) => {
-    const message = messageOfCall(7, buildCall({ call }), codec);
+    const message = encodeCall(7, buildCall({ call }), codec);
     const given = codec.decode(message.payload) as object | undefined;
     if (given === undefined) return;
     for (const wrong of [null, 1, "text", [], new Uint8Array(1), new Float32Array(1)])
@@ -199,7 +199,7 @@ describe("what no node sends is refused", () => {
   });
 
   test.each(callSamples)("$name with a field that this build does not know, unless it is absent", ({ call }) => {
-    const message = messageOfCall(7, buildCall({ call }), codec);
+    const message = encodeCall(7, buildCall({ call }), codec);
     const given = codec.decode(message.payload) as object | undefined;
     if (call.kind === "sync" || call.kind === "drop") return;
     expect(catchRefusal({ ...message, payload: codec.encode({ ...given, later: true }) })).toBe("unavailable");
@@ -212,10 +212,10 @@ describe("what no node sends is refused", () => {
     "payloads of protocol $protocol that cannot be read: cut off, garbled, or of nothing",
     (spoken) => {
       const { call } = callSamples.find(({ name }) => name === "memory.ingest")!;
-      const message = messageOfCall(7, buildCall({ call }), spoken);
+      const message = encodeCall(7, buildCall({ call }), spoken);
       const read = (payload: Uint8Array): unknown => {
         try {
-          return callOfMessage({ ...message, payload }, payload, spoken);
+          return decodeCall({ ...message, payload }, payload, spoken);
         } catch (error) {
           if (error instanceof ServiceError) return error.code;
           throw error;
@@ -238,7 +238,7 @@ describe("what no node sends is refused", () => {
 describe("answers", () => {
   test("a value comes as it went, with the state that it speaks of", () => {
     for (const value of [undefined, null, new Uint8Array(0), "text", [1, undefined]]) {
-      expect(outcome(messageOfAnswer(7, { value, txid: 2 ** 52, durableTxid: 0 }, codec))).toEqual({
+      expect(outcome(encodeAnswer(7, { value, txid: 2 ** 52, durableTxid: 0 }, codec))).toEqual({
         answer: { value, txid: 2 ** 52, durableTxid: 0 },
       });
     }
@@ -248,7 +248,7 @@ describe("answers", () => {
     const full = { retryAfterSecs: 7, httpStatus: 415, headers: { Allow: "GET" }, txid: 0 };
     for (const code of Object.keys(errorCodes) as ErrorCode[]) {
       for (const detail of [full, {}, { txid: 12 }, { retryAfterSecs: 0.5 }]) {
-        const { error } = outcome(messageOfRefusal(7, new ServiceError(code, `why ${code}`, detail))) as {
+        const { error } = outcome(encodeRefusal(7, new ServiceError(code, `why ${code}`, detail))) as {
           error: ServiceError;
         };
         expect(error).toBeInstanceOf(ServiceError);
@@ -259,20 +259,20 @@ describe("answers", () => {
 
   test("that a call was turned away comes with the reason", () => {
     for (const reason of ["unheld", "behind"] as const)
-      expect(outcome(messageOfTurnedAway(7, new TurnedAway(reason)))).toEqual({
+      expect(outcome(encodeTurnedAway(7, new TurnedAway(reason)))).toEqual({
         error: expect.objectContaining({ name: "TurnedAway", reason }),
       });
   });
 
   test("codes, reasons and values that no node sends are no answers", () => {
-    const good = messageOfRefusal(7, new ServiceError("conflict", "x"));
+    const good = encodeRefusal(7, new ServiceError("conflict", "x"));
     const bad = [
       create(CallAnswerSchema, { refusal: { ...good.refusal!, code: "toString" } }),
       create(CallAnswerSchema, { turnedAway: 3 as never }),
       create(CallAnswerSchema, { txid: 2n ** 60n }),
       create(CallAnswerSchema, { payload: new Uint8Array([1, 2]) }),
     ];
-    for (const message of bad) expect(() => outcomeOfMessage(message, message.payload, codec)).toThrow(ServiceError);
+    for (const message of bad) expect(() => decodeOutcome(message, message.payload, codec)).toThrow(ServiceError);
   });
 });
 
