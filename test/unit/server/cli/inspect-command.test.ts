@@ -30,8 +30,8 @@ describe("a file", () => {
     const { code, out, error } = await run([path]);
     expect({ code, error }).toEqual({ code: 0, error: "" });
     expect(out.split("\n")[0]).toBe(`manifest ${path}`);
-    expect(out).toContain("committed at     2023-11-14T22:13:20.000Z (1700000000000)\n");
-    expect(out).toContain("database bytes   28672 B (28.0 KiB)\n");
+    expect(out).toContain("committed at        2023-11-14T22:13:20.000Z (1700000000000)\n");
+    expect(out).toContain("database bytes      28672 B (28.0 KiB)\n");
     expect(out).toMatch(/^references: 2\nkind +first txid +last txid +epoch +bytes +raw bytes +cut +last at .*\n/m);
     expect(out).toMatch(/^delta +10 +9007199254740991 +9007199254740991 +2000 B \(2\.0 KiB\) .* yes /m);
     expect(await document([path])).toMatchObject({
