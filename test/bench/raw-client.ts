@@ -39,12 +39,12 @@ export class RawClient {
   send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
     const length = Buffer.byteLength(body);
     const authorization = credential === undefined ? "" : `authorization: Bearer ${credential}\r\n`;
-    const manifest =
+    const head =
       `${method} ${path} HTTP/1.1\r\nhost: ` +
       `127.0.0.1\r\n${authorization}${length > 0 ? `content-type: ${type}\r\n` : ""}content-length: ${length}\r\n\r\n`;
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
-      this.#socket.write(manifest + body);
+      this.#socket.write(head + body);
     });
   }
 
@@ -56,14 +56,14 @@ export class RawClient {
   #parse(): void {
     const end = this.#buffer.indexOf("\r\n\r\n");
     if (end < 0 || !this.#waiting) return;
-    const manifest = this.#buffer.toString("latin1", 0, end);
-    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(manifest)?.[1] ?? 0);
+    const head = this.#buffer.toString("latin1", 0, end);
+    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0);
     if (this.#buffer.length < end + 4 + length) return;
     const body = this.#buffer.toString("utf8", end + 4, end + 4 + length);
     this.#buffer = this.#buffer.subarray(end + 4 + length);
     const { resolve } = this.#waiting;
     this.#waiting = undefined;
-    resolve({ status: Number(manifest.slice(9, 12)), body });
+    resolve({ status: Number(head.slice(9, 12)), body });
   }
 }
 
