@@ -1,3 +1,4 @@
+/** Filters, sorts and indexes over random documents, held against a matcher that does without SQL. */
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createDocIndex, deleteDocs, docsSchema, findDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";

@@ -1,3 +1,4 @@
+/** Random inputs on every wire of a node: it answers each, holds nothing of them, and lets nobody wait. */
 import { expect, test } from "vitest";
 import { fuzzWires } from "./wires.ts";
 

@@ -1,3 +1,4 @@
+/** What everything stands on: batches in turns, waits for a mark that rises, refusals, ids. */
 import { describe, expect, test } from "vitest";
 import { assert, AssertionFault } from "../../../src/base/faults/assert.ts";
 import { Batcher } from "../../../src/base/collections/batcher.ts";

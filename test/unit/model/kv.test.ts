@@ -1,3 +1,4 @@
+/** Keys and values: any bytes as they were put, expiry to the instant, and lists by prefix in pages. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";

@@ -1,3 +1,4 @@
+/** What a recall finds: by which channels, past which filters, in which order, and what crowds nothing out. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";

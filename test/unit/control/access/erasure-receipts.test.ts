@@ -1,3 +1,4 @@
+/** A receipt verifies with the published keys and whole, and in no other way. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";

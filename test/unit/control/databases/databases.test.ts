@@ -1,3 +1,4 @@
+/** Names and their databases: claimed once among all nodes, given back, taken again, and known through outages. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { realWorld, type World } from "../../../../src/base/world.ts";

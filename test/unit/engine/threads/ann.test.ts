@@ -1,3 +1,4 @@
+/** The approximate index of a large space: when it is built, used and left aside, and that no answer is wrong by it. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

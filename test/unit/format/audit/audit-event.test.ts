@@ -1,3 +1,4 @@
+/** Audit events and their objects: one spelling, nothing that a tenant said, and a chain whose gaps show. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { auditActions } from "../../../../src/format/audit/audit-actions.ts";

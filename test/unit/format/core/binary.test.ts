@@ -1,3 +1,4 @@
+/** Values of every kind are read as they were written, and a reader refuses bytes that are none. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";

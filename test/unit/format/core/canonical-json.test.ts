@@ -1,3 +1,4 @@
+/** Canonical JSON is that of RFC 8785, the same for equal values. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";

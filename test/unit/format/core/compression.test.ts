@@ -1,3 +1,4 @@
+/** What each press makes smaller comes back as it was; anything else is refused. */
 import { expect, test } from "vitest";
 import { inlinePress, threadedPress } from "../../../../src/format/core/compression.ts";
 import { countingBytes } from "../../../support/format-samples.ts";

@@ -1,3 +1,4 @@
+/** Which names there are, what is refused as one, and the record that claims one. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";

@@ -1,3 +1,4 @@
+/** Sealed bytes: what stands where, which versions are read, and that no damage goes unseen. */
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";

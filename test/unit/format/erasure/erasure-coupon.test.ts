@@ -1,3 +1,4 @@
+/** Coupons of erasures at rest, in every status and at their largest, and what a receipt says of one. */
 import { describe, expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { StoreError } from "../../../../src/base/faults/errors.ts";

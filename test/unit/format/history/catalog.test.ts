@@ -1,3 +1,4 @@
+/** Catalogs at rest: they come back as they were, in one order, fit their bound, and are refused when damaged. */
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { limits } from "../../../../src/base/limits.ts";

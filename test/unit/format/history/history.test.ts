@@ -1,3 +1,4 @@
+/** Histories at rest: they come back as they were, fit their bound, and are refused when damaged. */
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { limits } from "../../../../src/base/limits.ts";

@@ -1,3 +1,4 @@
+/** Manifests at rest: they come back as they were, fit their bound, and are refused when damaged. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";

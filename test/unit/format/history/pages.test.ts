@@ -1,3 +1,4 @@
+/** A page without what SQLite has forgotten: every row stays, every deleted word goes, whatever the page was. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** Segments at rest: pages and indexes come back as they were, frames can be read alone, and damage is refused. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";

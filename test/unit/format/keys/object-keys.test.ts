@@ -1,3 +1,4 @@
+/** Keys of objects: whose each is, what it tells, and which lie together. */
 import { expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
 import { isErasureId, isMemoryId, isUlid } from "../../../../src/format/core/ids.ts";

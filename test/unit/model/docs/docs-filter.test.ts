@@ -1,3 +1,4 @@
+/** What a filter over documents means, how deep and wide it may be, and where a refusal says that it is wrong. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { findDocs } from "../../../../src/model/docs/docs.ts";

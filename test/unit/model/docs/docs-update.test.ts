@@ -1,3 +1,4 @@
+/** What an update makes of each document, what it counts as modified, and that one that is refused changes nothing. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { insertDocs, updateDocs, docBytesMax } from "../../../../src/model/docs/docs.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";

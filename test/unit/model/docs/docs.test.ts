@@ -1,3 +1,4 @@
+/** Documents as they are inserted, found and deleted: their ids, their exact text, pages and order, and refusals. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import {

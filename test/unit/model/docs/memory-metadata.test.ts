@@ -1,3 +1,4 @@
+/** Metadata of memories: kept digit by digit, gone with its memory, and filtered by as a document is. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import {

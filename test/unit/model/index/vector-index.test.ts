@@ -1,3 +1,4 @@
+/** Exact search over vectors in memory or in pieces from their rows, and the budget that decides which. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {

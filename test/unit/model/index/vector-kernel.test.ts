@@ -1,3 +1,4 @@
+/** The kernel that ranks vectors, native or not: how far it may be off, and what it refuses. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {

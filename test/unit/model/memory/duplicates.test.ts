@@ -1,3 +1,4 @@
+/** When two memories say the same: one canonical text for equal contents, and what a fingerprint is made of. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson } from "../../../../src/model/core/docs-json.ts";

@@ -1,3 +1,4 @@
+/** The words of a question, the memories that they find, and the order of these. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";

@@ -1,3 +1,4 @@
+/** Lists of memories: pages that miss none and repeat none, conditions, refusals; and forgetting many at once. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {

@@ -1,3 +1,4 @@
+/** User SQL as a batch: results and refusals of each statement, what counts as a write, parameters, and bounds. */
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";

@@ -1,3 +1,4 @@
+/** Turns are found by their words when that is asked for, and the index behind it goes with them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { strayTurnText } from "../../../../src/model/text/turn-text.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";

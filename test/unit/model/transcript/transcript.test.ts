@@ -1,3 +1,4 @@
+/** Turns of a session: their numbers and their window, the search among them, and the end of the session. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";

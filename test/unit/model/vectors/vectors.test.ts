@@ -1,3 +1,4 @@
+/** Vectors in their spaces: the nearest are those that a look at all would find; collections, names, bounds. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";

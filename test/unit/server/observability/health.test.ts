@@ -1,3 +1,4 @@
+/** What a node says of its health, on its pages and by the health protocol of gRPC. */
 import type { ConnectError } from "@connectrpc/connect";
 import { Code, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";

@@ -1,3 +1,4 @@
+/** What proves that a node still makes progress. */
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Progress } from "../../../../src/server/observability/progress.ts";

@@ -1,3 +1,4 @@
+/** How a node knows whether it reaches object storage: whom it tells, how often it looks, and when it need not. */
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";

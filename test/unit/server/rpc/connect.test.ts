@@ -1,3 +1,4 @@
+/** Calls over gRPC, gRPC-Web and Connect: what is asked, answered and refused goes through whole, within bounds. */
 import { once } from "node:events";
 import * as net from "node:net";
 import { create, fromJson, toJson } from "@bufbuild/protobuf";

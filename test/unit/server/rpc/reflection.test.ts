@@ -1,3 +1,4 @@
+/** A client that has no proto files gets all that it needs by reflection, in both of its versions. */
 import {
   createFileRegistry,
   type DescFile,

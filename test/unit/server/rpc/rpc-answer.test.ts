@@ -1,3 +1,4 @@
+/** Large answers over gRPC: refused when encoding them would hold up everybody, and quick enough below that. */
 import { create, toBinary, toJson } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ExecuteSqlResponseSchema, SqlResultSchema } from "../../../../gen/palimpsest/v1/data_pb.ts";

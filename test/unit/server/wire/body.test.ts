@@ -1,3 +1,4 @@
+/** The room that the bodies of requests share while they are read. */
 import { once } from "node:events";
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";

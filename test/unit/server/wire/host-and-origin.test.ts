@@ -1,3 +1,4 @@
+/** Who may call by which name and from which page: foreign hosts and origins get nothing, on every wire. */
 import * as http from "node:http";
 import * as net from "node:net";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";

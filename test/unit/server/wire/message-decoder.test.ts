@@ -1,3 +1,4 @@
+/** Bodies become the same messages in pieces as at once, whatever is in them; only the wait of others differs. */
 import { create, equals, type Message, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { InsertDocsRequestSchema } from "../../../../gen/palimpsest/v1/data_pb.ts";

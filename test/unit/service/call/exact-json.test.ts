@@ -1,3 +1,4 @@
+/** JSON keeps its exact text on its way through a message, and means the same on both wires. */
 import { create, fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { ListValueSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** The node that should take a database: one that all agree on, in fair shares that move as little as may be. */
 import { describe, expect, test } from "vitest";
 import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
