@@ -1,40 +1,11 @@
 /** How long a memory stays: tasks that expire, what is forgotten, and sessions that end. */
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { checkMemories, ingest, type IngestResult } from "../../../../src/model/memory/memory-ingest.ts";
-import { deleteMemory, getMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
-import { recall, type RecallInput } from "../../../../src/model/recall.ts";
+import { deleteMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
-import { ModelDatabase } from "../../../support/model-database.ts";
-import { type Draft, draft } from "../../../support/memory-drafts.ts";
+import { useMemoryDatabase } from "../../../support/memory-database.ts";
 
-let database: ModelDatabase;
-
-beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
-});
-
-afterEach(() => database.close());
-
-function ingestAll(drafts: readonly Draft[], taskTtlMaxSecs?: number): IngestResult[] {
-  const memories = drafts.map(draft);
-  checkMemories(memories);
-  return database.write((tx) => ingest(tx, { memories, ...(taskTtlMaxSecs === undefined ? {} : { taskTtlMaxSecs }) }))
-    .results;
-}
-
-const ingestOne = (one: Draft): IngestResult => ingestAll([one])[0]!;
-const get = (id: string) => getMemory(database.view(), { id });
-const recalled = (input: RecallInput): string[] => recall(database.view(), input).memories.map(({ id }) => id);
-const rows = (table: string): number => database.connection.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)!.n;
-
-/** Whether the ingest changed anything that would need a transaction id. */
-function changes(one: Draft): boolean {
-  const outcome = database.group((tx) => ingest(tx, { memories: [draft(one)] }))[0]!;
-  return outcome.kind === "done" && outcome.changed;
-}
+const { database, ingestAll, ingestOne, changes, get, recalled, rows } = useMemoryDatabase();
 
 describe("tasks", () => {
   const computeTtl = (id: string): number => {
@@ -61,11 +32,11 @@ describe("tasks", () => {
 
   test("memory-14: what has expired is invisible at that instant, to recall, get and forget, without any sweep", () => {
     const { id } = ingestOne({ type: "task", summary: "water the plants", ttlSecs: 10 });
-    database.nowMs += 9_999;
+    database().nowMs += 9_999;
     expect([recalled({ query: "plants" }), get(id)?.id]).toEqual([[id], id]);
-    database.nowMs += 1;
+    database().nowMs += 1;
     expect([recalled({ query: "plants" }), get(id)]).toEqual([[], undefined]);
-    expect(database.write((tx) => deleteMemory(tx, { id }))).toEqual({ forgotten: false });
+    expect(database().write((tx) => deleteMemory(tx, { id }))).toEqual({ forgotten: false });
   });
 
   test("an expired task never shadows the same one said again, not even within one batch", () => {
@@ -82,8 +53,8 @@ describe("tasks", () => {
     for (let ttlSecs = 5; ttlSecs > 0; ttlSecs--)
       ingestOne({ type: "task", summary: `task ${ttlSecs}`, ttlSecs, embedding: Float32Array.of(1, ttlSecs) });
     ingestOne({ summary: "a fact stays" });
-    database.nowMs += 4_000;
-    const sweep = (rowsMax: number): number => database.write((tx) => sweepMemories(tx, { rowsMax })).removed;
+    database().nowMs += 4_000;
+    const sweep = (rowsMax: number): number => database().write((tx) => sweepMemories(tx, { rowsMax })).removed;
     expect([sweep(3), sweep(3), sweep(3)]).toEqual([3, 1, 0]);
     expect([
       rows("__service_memory"),
@@ -97,7 +68,7 @@ describe("tasks", () => {
 describe("forget", () => {
   test("memory-16: what is forgotten is gone from everything, and a second time there is nothing", () => {
     const { id } = ingestOne({ embedding: Float32Array.of(1, 0), source: "a" });
-    const forgetIt = () => database.write((tx) => deleteMemory(tx, { id }));
+    const forgetIt = () => database().write((tx) => deleteMemory(tx, { id }));
     expect(forgetIt()).toEqual({ forgotten: true });
     expect([recalled({ query: "dark", embedding: Float32Array.of(1, 0) }), get(id)]).toEqual([[], undefined]);
     expect(
@@ -110,7 +81,7 @@ describe("forget", () => {
   test("forgetting a superseder leaves what it superseded superseded", () => {
     const old = ingestOne({ topicKey: "ui", summary: "dark" });
     const next = ingestOne({ topicKey: "ui", summary: "light" });
-    database.write((tx) => deleteMemory(tx, { id: next.id }));
+    database().write((tx) => deleteMemory(tx, { id: next.id }));
     expect(get(old.id)).toMatchObject({ supersededBy: next.id });
     expect(recalled({ topicKey: "ui" })).toEqual([]);
     expect(ingestOne({ topicKey: "ui", summary: "dark" })).toMatchObject({ status: "created", superseded: [] });
@@ -118,14 +89,14 @@ describe("forget", () => {
 });
 
 describe("sessions", () => {
-  const sessions = (limit?: number) => listSessions(database.view(), limit === undefined ? {} : { limit }).sessions;
+  const sessions = (limit?: number) => listSessions(database().view(), limit === undefined ? {} : { limit }).sessions;
 
   test("memory-14: a session is listed from its first memory; its end removes tasks and row, not facts", () => {
     const fact = ingestOne({ sessionId: "s-1" });
     const task = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-1" });
     const other = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-2" });
     expect(sessions().map(({ id }) => id)).toEqual(["s-2", "s-1"]);
-    const end = () => database.group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
+    const end = () => database().group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
     expect(end()).toMatchObject({ changed: true, result: { removed: 1, turnsRemoved: 0 } });
     expect([get(fact.id)?.sessionId, get(task.id), get(other.id)?.id]).toEqual(["s-1", undefined, other.id]);
     expect(sessions().map(({ id }) => id)).toEqual(["s-2"]);
@@ -133,15 +104,15 @@ describe("sessions", () => {
   });
 
   test("the most recently active come first; no clock that falls back and no duplicate changes that", () => {
-    const born = database.nowMs;
+    const born = database().nowMs;
     ingestOne({ summary: "one", sessionId: "a" });
-    database.nowMs += 10;
+    database().nowMs += 10;
     ingestOne({ summary: "two", sessionId: "b" });
-    database.nowMs += 10;
+    database().nowMs += 10;
     ingestOne({ summary: "three", sessionId: "a" });
-    database.nowMs -= 1000;
+    database().nowMs -= 1000;
     ingestOne({ summary: "four", sessionId: "a" });
-    database.nowMs += 5000;
+    database().nowMs += 5000;
     expect(changes({ summary: "two", sessionId: "b" })).toBe(false);
     expect(sessions()).toEqual([
       { id: "a", createdAt: born, lastActiveAt: born + 20 },
@@ -154,7 +125,7 @@ describe("sessions", () => {
 
   test("a duplicate brings back the session that said it and was ended", () => {
     ingestOne({ sessionId: "s-1" });
-    database.write((tx) => endSession(tx, { sessionId: "s-1", turns: false }));
+    database().write((tx) => endSession(tx, { sessionId: "s-1", turns: false }));
     expect(ingestOne({ sessionId: "s-1" }).status).toBe("duplicate");
     expect(sessions().map(({ id }) => id)).toEqual(["s-1"]);
   });

@@ -1,6 +1,6 @@
 /** Memories as they are written: duplicates, supersession, vectors, and what is refused. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";
 import {
@@ -10,39 +10,10 @@ import {
   summaryBytesMax,
   keywordsBytesMax,
 } from "../../../../src/model/memory/memory-ingest.ts";
-import { getMemory } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
-import { recall, type RecallInput } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
-import { ModelDatabase } from "../../../support/model-database.ts";
 import { contentBytesMax } from "../../../../src/model/core/content.ts";
-import { type Draft, draft } from "../../../support/memory-drafts.ts";
+import { type Draft, draft, useMemoryDatabase } from "../../../support/memory-database.ts";
 
-let database: ModelDatabase;
-
-beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
-});
-
-afterEach(() => database.close());
-
-function ingestAll(drafts: readonly Draft[], taskTtlMaxSecs?: number): IngestResult[] {
-  const memories = drafts.map(draft);
-  checkMemories(memories);
-  return database.write((tx) => ingest(tx, { memories, ...(taskTtlMaxSecs === undefined ? {} : { taskTtlMaxSecs }) }))
-    .results;
-}
-
-const ingestOne = (one: Draft): IngestResult => ingestAll([one])[0]!;
-const get = (id: string) => getMemory(database.view(), { id });
-const recalled = (input: RecallInput): string[] => recall(database.view(), input).memories.map(({ id }) => id);
-const rows = (table: string): number => database.connection.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)!.n;
-
-/** Whether the ingest changed anything that would need a transaction id. */
-function changes(one: Draft): boolean {
-  const outcome = database.group((tx) => ingest(tx, { memories: [draft(one)] }))[0]!;
-  return outcome.kind === "done" && outcome.changed;
-}
+const { database, ingestAll, ingestOne, changes, get, recalled, rows } = useMemoryDatabase();
 
 describe("ingest", () => {
   test("memory-01: a new memory is created and comes back as it was given", () => {
@@ -63,7 +34,7 @@ describe("ingest", () => {
       keywords: "theme",
       sessionId: "s-1",
       source: "planner",
-      createdAt: database.nowMs,
+      createdAt: database().nowMs,
       supersededBy: null,
       supersedes: [],
     });
@@ -84,7 +55,7 @@ describe("ingest", () => {
 
   test("memory-02: the same payload again is a duplicate and changes nothing at all", () => {
     const first = ingestOne({ topicKey: "ui", sessionId: "s-1", source: "a" });
-    database.nowMs += 1000;
+    database().nowMs += 1000;
     expect(changes({ topicKey: "ui", sessionId: "s-1", source: "a" })).toBe(false);
     expect(ingestOne({ topicKey: "ui", sessionId: "s-1", source: "a" })).toEqual({
       id: first.id,
@@ -168,7 +139,7 @@ describe("ingest", () => {
   });
 
   test("a batch of the same command that fails leaves nothing behind", () => {
-    const outcomes = database.group(
+    const outcomes = database().group(
       (tx) => {
         ingest(tx, { memories: [draft({ summary: "lost", sessionId: "s-1", embedding: Float32Array.of(1, 0) })] });
         throw new Error("on purpose");
@@ -275,12 +246,12 @@ test("memory-09: said in any order, each topic has one active memory, the last; 
   });
   fc.assert(
     fc.property(fc.array(said, { maxLength: 30 }), (drafts) => {
-      database.connection.exec(
+      database().connection.exec(
         "DELETE FROM __service_memory; DELETE FROM __service_memory_provenance; DELETE FROM __service_memory_text",
       );
       ingestAll(drafts);
       const last = new Map(drafts.map(({ type, topicKey, summary }) => [`${type} ${topicKey}`, summary]));
-      const active = database.connection.all<{ topic: string; summary: string }>(
+      const active = database().connection.all<{ topic: string; summary: string }>(
         "SELECT type || ' ' || topic_key AS topic, summary FROM __service_memory WHERE superseded_by IS NULL",
       );
       expect(new Map(active.map(({ topic, summary }) => [topic, summary]))).toEqual(last);
@@ -288,7 +259,7 @@ test("memory-09: said in any order, each topic has one active memory, the last; 
       const dangling =
         "SELECT count(*) AS n FROM __service_memory AS old WHERE superseded_by IS NOT NULL AND NOT EXISTS " +
         "(SELECT 1 FROM __service_memory AS new WHERE new.id = old.superseded_by AND new.row > old.row)";
-      expect(database.connection.get(dangling)).toEqual({ n: 0 });
+      expect(database().connection.get(dangling)).toEqual({ n: 0 });
     }),
     { numRuns: 60 },
   );
