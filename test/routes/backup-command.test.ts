@@ -1,11 +1,12 @@
 /** `palimpsest backup` and `palimpsest restore --all`: a fleet copied while it is written, and brought back. */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { decodeBackupManifest } from "../../src/format/records/backup-manifest.ts";
 import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
-import { ok, type Service } from "../support/service.ts";
+import { ok } from "../support/service.ts";
+import { palimpsest, type Run } from "../support/command-runs.ts";
 import {
   diagnosed,
   fingerprint,
@@ -13,14 +14,13 @@ import {
   keysUnder,
   loseObject,
   objectFile,
-  palimpsest,
   rotObject,
   rows,
   smallFleet,
   sql,
+  started,
   troubles,
   type Fleet,
-  type Run,
 } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
@@ -36,13 +36,6 @@ function backup(fleet: Fleet, to: string, ...flags: string[]): Promise<Run> {
 
 function restoreAll(from: string, to: string, ...flags: string[]): Promise<Run> {
   return palimpsest(["restore", "--all", "--object-store", from, "--to", to, ...flags]);
-}
-
-/** A node on the fleet's directory; it ends with the test. */
-async function started(fleet: Fleet, variables: Record<string, string> = {}): Promise<Service> {
-  const service = await fleet.start(variables);
-  onTestFinished(() => service.close());
-  return service;
 }
 
 describe("palimpsest backup and restore --all", () => {

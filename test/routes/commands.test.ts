@@ -1,42 +1,25 @@
 /** The commands that speak to a running node: what they print, where their credentials come from, how they fail. */
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { Readable } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { decodeAuditEvent } from "../../src/format/audit/audit-event.ts";
 import { brokenLinks } from "../../src/format/audit/audit-object.ts";
-import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { palimpsest, type Run, spawned } from "../support/command-runs.ts";
 import { freePort } from "../support/node-process.ts";
 import { useService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-const main = join(import.meta.dirname, "../../src/server/main.ts");
 const platformKey = "platform-key-of-this-test-0123456789";
 const withKey = { SERVICE_PLATFORM_KEY: platformKey };
 
-interface Run {
-  readonly code: number;
-  readonly out: string;
-  readonly error: string;
-}
-
 /** The command in this process. */
 async function run(words: readonly string[], env: Record<string, string> = {}, input = ""): Promise<Run> {
-  let [out, error] = ["", ""];
-  const around = {
-    argv: ["node", "palimpsest", ...words],
-    env,
-    pid: 1,
-    stdin: Readable.from([input]),
-    stdout: { write: (text: string) => (out += text) },
-    stderr: { write: (text: string) => (error += text) },
-  };
-  const code = await runCommandLine(around as unknown as Surroundings);
-  for (const secret of Object.values(env)) expect(out + error, "a credential is never written").not.toContain(secret);
-  return { code, out, error };
+  const ran = await palimpsest(words, env, input);
+  for (const secret of Object.values(env))
+    expect(ran.out + ran.error, "a credential is never written").not.toContain(secret);
+  return ran;
 }
 
 async function succeed(words: readonly string[], env: Record<string, string> = {}, input = ""): Promise<string> {
@@ -176,15 +159,8 @@ describe("against a node with authentication", () => {
   });
 
   test("as a process of its own", async () => {
-    const { promise, resolve } = Promise.withResolvers<Run>();
-    const child = execFile(
-      process.execPath,
-      [main, "policy", "put", ...at(), "--namespace", "piped"],
-      { env: { PATH: process.env["PATH"], ...withKey } },
-      (_, out, error) => resolve({ code: child.exitCode ?? -1, out, error }),
-    );
-    child.stdin!.end('{"erasure":{"grace_secs":0}}');
-    const { code, out, error } = await promise;
+    const put = ["policy", "put", ...at(), "--namespace", "piped"];
+    const { code, out, error } = await spawned(put, withKey, '{"erasure":{"grace_secs":0}}');
     expect(code, error).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ namespace: "piped", policy: { erasure: { grace_secs: 0 } } });
   });

@@ -9,13 +9,13 @@ import Database from "better-sqlite3";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { parseSections, shellIn, type Ran } from "../support/documented.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { palimpsest } from "../support/command-runs.ts";
 import {
+  copyFleet,
   diagnosed,
-  fleetIn,
   keysUnder,
   loseObject,
   objectFile,
-  palimpsest,
   rotObject,
   smallFleet,
   troubles,
@@ -34,14 +34,12 @@ class Scene {
   readonly #shell = shellIn(this.folder);
 
   constructor(fleet: Fleet, blocks: readonly string[]) {
-    const directory = temporaryDirectory();
-    cpSync(fleet.directory, directory, { recursive: true });
-    this.fleet = fleetIn(directory);
+    this.fleet = copyFleet(fleet);
     this.#blocks = blocks;
     const elsewhere = temporaryDirectory();
     this.variables = {
       STORE: this.fleet.url,
-      DATA: directory,
+      DATA: this.fleet.directory,
       BACKUP: `file://${elsewhere}/backup`,
       EMPTY: `file://${elsewhere}/empty/objects`,
       DB: "one",

@@ -3,30 +3,22 @@ import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } fro
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
+import { palimpsest } from "../support/command-runs.ts";
 import {
   ageObject,
+  copyFleet,
   diagnosed,
   fingerprint,
-  fleetIn,
   keysUnder,
   loseObject,
   objectFile,
-  palimpsest,
   rotObject,
   rows,
   smallFleet,
   sql,
   troubles,
-  type Fleet,
 } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
-
-/** A copy of the fleet to break. */
-function copyFleet({ directory }: Fleet): Fleet {
-  const copy = temporaryDirectory();
-  cpSync(directory, copy, { recursive: true });
-  return fleetIn(copy);
-}
 
 describe("palimpsest doctor", () => {
   test("a sound fleet is well, shallow and deep, and not a byte of store and directory changes", async () => {

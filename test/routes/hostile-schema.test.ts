@@ -9,7 +9,8 @@ import { ErasingProfile } from "../support/erasing-profile.ts";
 import { hostileSchema, type HostileStatement } from "../support/hostile-schema.ts";
 import { readMetrics, sumSamples } from "../support/metrics-text.ts";
 import { seeded } from "../support/random.ts";
-import { diagnosed, fleetIn, loseObject, palimpsest, troubles } from "../support/rescue.ts";
+import { palimpsest } from "../support/command-runs.ts";
+import { diagnosed, fleetIn, loseObject, troubles } from "../support/rescue.ts";
 import { ok, startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 

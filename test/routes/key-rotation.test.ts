@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { keyCommand } from "../../src/server/cli/key-command.ts";
+import { runCommand } from "../support/command-runs.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
@@ -10,12 +11,8 @@ async function rotate(
   directory: string,
   env: Record<string, string> = {},
 ): Promise<readonly [code: number | undefined, said: string]> {
-  let [said, code]: [string, number | undefined] = ["", undefined];
-  const write = (text: string): void => void (said += text);
-  await keyCommand({ env, stdout: { write }, stderr: { write } }, (ended) => (code = ended))
-    .exitOverride()
-    .parseAsync(["rotate", "--data-dir", directory], { from: "user" });
-  return [code, said];
+  const { code, out, error } = await runCommand(keyCommand, ["rotate", "--data-dir", directory], env);
+  return [code, out + error];
 }
 
 async function on<Value>(directory: string, act: (node: Guarded) => Promise<Value>): Promise<Value> {

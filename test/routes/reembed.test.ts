@@ -1,7 +1,6 @@
 /** What stands already gets vectors: of an embedder that came later, and of another model by a reembed. */
-import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
-import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { palimpsest } from "../support/command-runs.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { computeVector } from "../support/model-server.ts";
 import { ok, startService } from "../support/service.ts";
@@ -144,26 +143,6 @@ test("an erased or forgotten memory leaves no vector, in a space that is being g
   ).toBeGreaterThanOrEqual(embedRetiredRowsMax + 3);
 });
 
-/** `palimpsest reembed` in this process. */
-async function command(
-  words: readonly string[],
-  env: Record<string, string> = {},
-): Promise<{ code: number; error: string }> {
-  let error = "";
-  const streams = {
-    stdin: Readable.from([]),
-    stdout: { write: () => true },
-    stderr: { write: (text: string) => (error += text) },
-  };
-  const code = await runCommandLine({
-    argv: ["node", "palimpsest", "reembed", ...words],
-    env,
-    pid: 1,
-    ...streams,
-  } as unknown as Surroundings);
-  return { code, error };
-}
-
 test("palimpsest reembed goes through all steps, with an admin token, and says how far it has come", async () => {
   const guarded = await startGuarded(variables());
   onTestFinished(() => guarded.service.close());
@@ -175,23 +154,23 @@ test("palimpsest reembed goes through all steps, with an admin token, and says h
     embedding: [1, at],
   }));
   expect((await guarded.call(token, "POST", "/v1/memory/acme/alice/memories", { memories })).status).toBe(201);
-  const words = ["--address", guarded.service.address, "--database", "acme--alice"];
-  const { code, error } = await command(words, { PALIMPSEST_TOKEN: token });
+  const words = ["reembed", "--address", guarded.service.address, "--database", "acme--alice"];
+  const { code, error } = await palimpsest(words, { PALIMPSEST_TOKEN: token });
   expect(error).toMatch(/palimpsest: \d+ embedded; done\n$/);
   expect(code).toBe(0);
   const recalled = await guarded.call(token, "POST", "/v1/memory/acme/alice/recall", { query: "bees", k: 100 });
   expect(
     recalled.json.memories.filter(({ channels }: { channels: string[] }) => channels.includes("vector")),
   ).toHaveLength(70);
-  expect(await command([...words, "--branch", "nowhere"], { PALIMPSEST_TOKEN: token })).toMatchObject({
+  expect(await palimpsest([...words, "--branch", "nowhere"], { PALIMPSEST_TOKEN: token })).toMatchObject({
     code: 1,
     error: expect.stringContaining("branch_not_found"),
   });
-  expect(await command(words, { PALIMPSEST_TOKEN: await guarded.mint({ ns: "acme" }, "write") })).toMatchObject({
+  expect(await palimpsest(words, { PALIMPSEST_TOKEN: await guarded.mint({ ns: "acme" }, "write") })).toMatchObject({
     code: 1,
     error: expect.stringContaining("forbidden"),
   });
-  expect(await command(["--address", guarded.service.address, "--database", "plain"])).toMatchObject({
+  expect(await palimpsest(["reembed", "--address", guarded.service.address, "--database", "plain"])).toMatchObject({
     code: 2,
     error: expect.stringContaining("namespace--profile"),
   });

@@ -3,10 +3,11 @@
  */
 import { cpSync, existsSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
-import type { Service } from "../support/service.ts";
+import { describe, expect, test } from "vitest";
+import { palimpsest, type Run } from "../support/command-runs.ts";
 import {
   ageObject,
+  copyFleet,
   diagnosed,
   fingerprint,
   fleetIn,
@@ -14,29 +15,21 @@ import {
   loseObject,
   objectFile,
   overlayObject,
-  palimpsest,
   rotObject,
   rows,
   smallFleet,
   sql,
+  started,
   troubles,
   type Fleet,
-  type Run,
 } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-async function started(fleet: Fleet): Promise<Service> {
-  const service = await fleet.start();
-  onTestFinished(() => service.close());
-  return service;
-}
-
 /** A copy of the fleet to break, on whose disk nothing is left. */
-function copyFleet({ directory }: Fleet): Fleet {
-  const copy = temporaryDirectory();
-  cpSync(directory, copy, { recursive: true });
-  rmSync(join(copy, "db"), { recursive: true });
-  return fleetIn(copy);
+function copyWithoutDisk(fleet: Fleet): Fleet {
+  const copy = copyFleet(fleet);
+  rmSync(join(copy.directory, "db"), { recursive: true });
+  return copy;
 }
 
 function repair(fleet: Fleet, ...flags: string[]): Promise<Run> {
@@ -81,7 +74,7 @@ describe("palimpsest repair", () => {
   test("F39: a lost manifest comes back from an older version and the pool; nothing is given twice", async () => {
     const fleet = await fatFleet();
     const uuid = fleet.readUuid("one");
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     const manifest = `db/${uuid}/head/main`;
     // Three manifests are gone: what they said of the pool has to be found out from it.
     for (let n = 0; n < 3; n++) loseNewest(broken.objects, manifest);
@@ -102,7 +95,7 @@ describe("palimpsest repair", () => {
   test("F39: with no version of the manifest the branch is laid again from the pool, its losses told", async () => {
     const fleet = await fatFleet();
     const uuid = fleet.readUuid("one");
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     loseObject(broken.objects, `db/${uuid}/head/main`);
     const { plan } = await mended(broken, "--uuid", uuid);
     expect(plan).toContain("the pool alone");
@@ -134,7 +127,7 @@ describe("palimpsest repair", () => {
     await big("d");
     expect(await rows(service, "one")).toEqual([1, 2, 3, 20, 22]);
     await service.close();
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     loseObject(broken.objects, `db/${fleet.readUuid("one")}/head/main`);
     const { plan } = await mended(broken, "--database", "one");
     expect(plan).toMatch(/LOST: \d+ objects up to transaction id \d+ that follow a gap or what may be a rewind/);
@@ -150,7 +143,7 @@ describe("palimpsest repair", () => {
     const successor = await other.start();
     await sql(successor, "two", "CREATE TABLE e AS SELECT randomblob(120000) AS b");
     await successor.close();
-    const failed = copyFleet(other);
+    const failed = copyWithoutDisk(other);
     loseObject(failed.objects, `db/${fleet.readUuid("two")}/head/main`);
     expect((await mended(failed, "--database", "two")).plan).toContain("that follow a gap or what may be a rewind");
     expect(troubles(await diagnosed("--object-store", failed.url, "--deep"))).toEqual([]);
@@ -160,7 +153,7 @@ describe("palimpsest repair", () => {
     // The node's disk brings the rest back.
     const fleet = await fatFleet();
     const uuid = fleet.readUuid("one");
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     const segments = keysUnder(broken.objects, `db/${uuid}/seg/`);
     rotObject(broken.objects, segments.at(-2)!);
     const { plan } = await mended(broken, "--uuid", uuid);
@@ -187,7 +180,7 @@ describe("palimpsest repair", () => {
   test("a lost history takes the past along and nothing else", async () => {
     const fleet = await smallFleet();
     const uuid = fleet.readUuid("one");
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     for (const key of keysUnder(broken.objects, `db/${uuid}/hist/`)) loseObject(broken.objects, key);
     const { plan } = await mended(broken, "--uuid", uuid);
     expect(plan).toContain("LOST: the past before this timeline and its checkpoints");
@@ -198,12 +191,12 @@ describe("palimpsest repair", () => {
   test("a lost catalog comes from an older version, else from the manifests; a lost claim by its name", async () => {
     const fleet = await smallFleet();
     const uuid = fleet.readUuid("one");
-    const older = copyFleet(fleet);
+    const older = copyWithoutDisk(fleet);
     overlayObject(older.objects, `db/${uuid}/catalog`, "x");
     expect((await mended(older, "--uuid", uuid)).plan).toContain("puts an older version of the catalog back");
     expect(await rows(await started(older), "one@side")).toEqual([1, 2, 3, 4]);
 
-    const bare = copyFleet(fleet);
+    const bare = copyWithoutDisk(fleet);
     loseObject(bare.objects, `db/${uuid}/catalog`);
     loseObject(bare.objects, "names/one.json");
     expect((await repair(bare, "--database", "one")).error).toContain("give --uuid, and --name");
@@ -226,7 +219,7 @@ describe("palimpsest repair", () => {
       code: 0,
       out: `database ${uuid}: nothing is to be mended\n`,
     });
-    const broken = copyFleet(fleet);
+    const broken = copyWithoutDisk(fleet);
     loseObject(broken.objects, `db/${uuid}/head/main`);
     const plan = /--apply ([0-9a-f]{16})/.exec((await repair(broken, "--uuid", uuid)).out)![1]!;
     const before = fingerprint(broken.objects);
@@ -243,7 +236,7 @@ describe("palimpsest repair", () => {
       utimesSync(join(broken.objects, name), 1, 1);
     expect((await repair(broken, "--uuid", uuid, "--apply", plan)).code).toBe(0);
 
-    const newer = copyFleet(fleet);
+    const newer = copyWithoutDisk(fleet);
     ageObject(newer.objects, `db/${uuid}/head/main`);
     expect((await repair(newer, "--uuid", uuid)).error).toContain("a newer build has written");
     const service = await fleet.start();

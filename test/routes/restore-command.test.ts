@@ -1,35 +1,13 @@
 /** `palimpsest restore` against the object storage of a node that runs or is gone. */
-import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
 import { restore, restoreCommand, type RestoreFlags } from "../../src/server/cli/restore-command.ts";
 import { segmentKey } from "../../src/format/keys/object-keys.ts";
+import { type Run, spawned } from "../support/command-runs.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
-
-const main = join(import.meta.dirname, "../../src/server/main.ts");
-
-interface Run {
-  readonly code: number;
-  readonly out: string;
-  readonly error: string;
-}
-
-/** The command as a process. */
-function spawned(...flags: string[]): Promise<Run> {
-  return new Promise((resolve) => {
-    const child = execFile(
-      process.execPath,
-      [main, "restore", ...flags],
-      { env: { PATH: process.env["PATH"] } },
-      (_, out, error) => {
-        resolve({ code: child.exitCode ?? -1, out, error });
-      },
-    );
-  });
-}
 
 /** The command in this process, which begins sooner. */
 async function run(...flags: string[]): Promise<Run> {
@@ -131,7 +109,9 @@ describe("palimpsest restore", () => {
     const [uuid] = readdirSync(join(directory, "objects", "db"));
     const folder = temporaryDirectory();
     const out = join(folder, "out.db");
-    expect(await spawned("--object-store", store, "--uuid", uuid!, "--out", out)).toMatchObject({ code: 0 });
+    expect(await spawned(["restore", "--object-store", store, "--uuid", uuid!, "--out", out])).toMatchObject({
+      code: 0,
+    });
     expect(readRows(out)).toEqual([1]);
 
     const fresh = join(folder, "fresh.db");
@@ -151,7 +131,7 @@ describe("palimpsest restore", () => {
       code: 2,
     });
     expect(existsSync(join(folder, "nothing"))).toBe(false);
-    const both = await spawned("--object-store", store, "--database", db, "--uuid", uuid!, "--out", fresh);
+    const both = await spawned(["restore", "--object-store", store, "--database", db, "--uuid", uuid!, "--out", fresh]);
     expect(both.error).toContain("cannot be used with");
     expect(both.code).toBe(2);
     expect(readdirSync(folder)).toEqual(["out.db"]);

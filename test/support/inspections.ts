@@ -1,32 +1,17 @@
 /** Runs of `palimpsest inspect` in the process of the test, and objects for it to tell of. */
 import { readFileSync } from "node:fs";
-import { CommanderError } from "commander";
 import { expect } from "vitest";
 import { inspectCommand } from "../../src/server/cli/inspect-command.ts";
+import { type Run, runCommand } from "./command-runs.ts";
 import { goldenFormatPath } from "./make-golden.ts";
-
-interface Run {
-  readonly code: number | undefined;
-  readonly out: string;
-  readonly error: string;
-}
 
 export type Document = Readonly<Record<string, any>>;
 
-export async function run(given: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  let [out, error, code]: [string, string, number | undefined] = ["", "", undefined];
-  const stderr = { write: (text: string) => (error += text) };
-  const command = inspectCommand({ env, stdout: { write: (text) => (out += text) }, stderr }, (end) => (code = end));
-  try {
-    await command
-      .exitOverride()
-      .configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) })
-      .parseAsync(given, { from: "user" });
-  } catch (thrown) {
-    if (!(thrown instanceof CommanderError)) throw thrown;
-    code = thrown.exitCode;
-  }
-  return { code, out, error };
+export function run(
+  given: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Run<number | undefined>> {
+  return runCommand(inspectCommand, given, env);
 }
 
 /** The JSON document, whose run ends with this code. */

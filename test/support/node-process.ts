@@ -60,7 +60,8 @@ process.on("exit", () => {
 });
 
 const compileCache = join(import.meta.dirname, "../../node_modules/.cache/compiled");
-const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
+/** What the command starts with. */
+export const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
 
 /**
  * Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, with this

@@ -1,38 +1,13 @@
 /**
- * The tools for the worst day as tests use them: commands in this process, and a small fleet's object store to break.
+ * The tools for the worst day as tests use them, and a small fleet's object store to break.
  */
 import { createHash } from "node:crypto";
-import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Readable } from "node:stream";
-import { expect } from "vitest";
-import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { expect, onTestFinished } from "vitest";
+import { palimpsest } from "./command-runs.ts";
 import { startService, type Service } from "./service.ts";
 import { temporaryDirectory } from "./temporary.ts";
-
-export interface Run {
-  readonly code: number;
-  readonly out: string;
-  readonly error: string;
-}
-
-/** A command in this process. */
-export async function palimpsest(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  let [out, error] = ["", ""];
-  const around = {
-    argv: ["node", "palimpsest", ...words],
-    env,
-    pid: 1,
-    stdin: Readable.from([""]),
-    stdout: { write: (text: string) => (out += text) },
-    stderr: { write: (text: string) => (error += text) },
-    on: () => {},
-    off: () => {},
-    exit: () => {},
-  };
-  const code = await runCommandLine(around as unknown as Surroundings);
-  return { code, out, error };
-}
 
 /** What doctor says, for machines. */
 export interface Diagnosis {
@@ -189,6 +164,20 @@ export function fleetIn(directory: string): Fleet {
         ) as { uuid: string }
       ).uuid,
   };
+}
+
+/** A copy of a stopped fleet, to break. */
+export function copyFleet({ directory }: Fleet): Fleet {
+  const copy = temporaryDirectory();
+  cpSync(directory, copy, { recursive: true });
+  return fleetIn(copy);
+}
+
+/** The node of a fleet; it ends with the test. */
+export async function started(fleet: Fleet, variables: Record<string, string> = {}): Promise<Service> {
+  const service = await fleet.start(variables);
+  onTestFinished(() => service.close());
+  return service;
 }
 
 /**

@@ -5,9 +5,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { settings } from "../../../../src/server/config/settings.ts";
+import { serviceEntry } from "../../../support/node-process.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
-
-const main = join(import.meta.dirname, "../../../../src/server/main.ts");
 
 interface Command {
   readonly child: ChildProcess;
@@ -19,7 +18,7 @@ interface Command {
 }
 
 function palimpsest(given: readonly string[], variables: Readonly<Record<string, string>> = {}): Command {
-  const child = spawn(process.execPath, [main, ...given], {
+  const child = spawn(process.execPath, [serviceEntry, ...given], {
     env: { PATH: process.env["PATH"], ...variables },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -57,7 +56,7 @@ function serve(...given: string[]): Command {
 test("--version is the package's", async () => {
   const command = palimpsest(["--version"]);
   expect(await command.exit).toBe(0);
-  const manifest = JSON.parse(readFileSync(join(main, "../../../package.json"), "utf8")) as { version: string };
+  const manifest = JSON.parse(readFileSync(join(serviceEntry, "../../../package.json"), "utf8")) as { version: string };
   expect(command.written()).toBe(`${manifest.version}\n`);
 });
 

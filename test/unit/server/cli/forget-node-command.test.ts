@@ -1,37 +1,18 @@
 /** `palimpsest forget-node`: what it asks for, what it says, what it does; and a node that comes back all the same. */
 import { join } from "node:path";
-import { CommanderError } from "commander";
 import { expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { forgetNodeCommand } from "../../../../src/server/cli/forget-node-command.ts";
 import { admitNode } from "../../../../src/server/node/jobs.ts";
 import { openStore } from "../../../../src/store/open-store.ts";
+import { type Run, runCommand } from "../../../support/command-runs.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
 const world = realWorld();
 const uuid = "00000000-0000-4000-8000-000000000001";
 
-async function run(
-  ...given: readonly string[]
-): Promise<{ readonly code: number | undefined; readonly out: string; readonly error: string }> {
-  let [out, error, code]: [string, string, number | undefined] = ["", "", undefined];
-  const stderr = { write: (text: string) => (error += text) };
-  const command = forgetNodeCommand(
-    { env: {}, stdout: { write: (text) => (out += text) }, stderr },
-    (ended) => (code = ended),
-  );
-  try {
-    await command
-      .exitOverride()
-      .configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) })
-      .parseAsync(given, { from: "user" });
-  } catch (thrown) {
-    if (!(thrown instanceof CommanderError)) throw thrown;
-    code = thrown.exitCode;
-  }
-  return { code, out, error };
-}
+const run = (...given: readonly string[]): Promise<Run<number | undefined>> => runCommand(forgetNodeCommand, given);
 
 test("does nothing before a person has said that the disk is destroyed", async () => {
   const directory = temporaryDirectory();

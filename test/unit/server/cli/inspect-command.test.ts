@@ -11,7 +11,7 @@ import { encodeSegment } from "../../../../src/format/history/segment.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { sampleAuditEvents, sampleCatalog, sampleImage, sampleManifest } from "../../../support/format-samples.ts";
 import { goldenFormatPath, goldenPath } from "../../../support/make-golden.ts";
-import { palimpsest } from "../../../support/rescue.ts";
+import { palimpsest } from "../../../support/command-runs.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { run, document, golden } from "../../../support/inspections.ts";
 

@@ -1,12 +1,12 @@
 /** `palimpsest inspect` of a store that a node has written: every object by its key, databases by name, damage. */
-import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   ageObject,
+  copyFleet,
   fingerprint,
-  fleetIn,
   keysUnder,
   loseObject,
   objectFile,
@@ -15,7 +15,6 @@ import {
   sql,
   type Fleet,
 } from "../../../support/rescue.ts";
-import { temporaryDirectory } from "../../../support/temporary.ts";
 import { type Document, run, document, golden } from "../../../support/inspections.ts";
 
 describe("a store that a node has written", () => {
@@ -101,9 +100,7 @@ describe("a store that a node has written", () => {
   });
 
   test("what is missing or damaged in a copy of it is told", async () => {
-    const directory = temporaryDirectory();
-    cpSync(fleet.directory, directory, { recursive: true });
-    const copy = fleetIn(directory);
+    const copy = copyFleet(fleet);
     const uuid = copy.readUuid("one");
     const at = (key: string): string[] => ["--object-store", copy.url, key];
     rotObject(copy.objects, `db/${uuid}/head/main`);
@@ -139,13 +136,11 @@ describe("a store that a node has written", () => {
   });
 
   test("a SQLite file that a node writes: its state with what the log adds; nothing appears beside it", async () => {
-    const directory = temporaryDirectory();
-    cpSync(fleet.directory, directory, { recursive: true });
-    const copy = fleetIn(directory);
+    const copy = copyFleet(fleet);
     const service = await copy.start();
     try {
       const txid = await sql(service, "one", "INSERT INTO t VALUES (9)");
-      const folder = join(directory, "db", copy.readUuid("one"));
+      const folder = join(copy.directory, "db", copy.readUuid("one"));
       const names = readdirSync(folder);
       const found = await document([join(folder, "main.db")]);
       expect(found).toMatchObject({ kind: "database_file", txid, journal: "wal", log: true, damage: [] });

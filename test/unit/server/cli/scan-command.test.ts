@@ -1,41 +1,20 @@
 /** `palimpsest scan`: what it says, what it keeps to itself, and its exit codes. */
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { CommanderError } from "commander";
 import { expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
 import { scanCommand } from "../../../../src/server/cli/scan-command.ts";
 import { FileStore } from "../../../../src/store/file/file-store.ts";
 import { openStore } from "../../../../src/store/open-store.ts";
+import { type Run, runCommand, spawned } from "../../../support/command-runs.ts";
 import { startS3Double } from "../../../support/s3-double.ts";
 import { startService } from "../../../support/service.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
-const main = join(import.meta.dirname, "../../../../src/server/main.ts");
 const absent = { kind: "absent" } as const;
 
-interface Run {
-  readonly code: number | undefined;
-  readonly out: string;
-  readonly error: string;
-}
-
-/** The command in this process, which begins sooner. */
-async function run(given: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  let [out, error, code]: [string, string, number | undefined] = ["", "", undefined];
-  const stderr = { write: (text: string) => (error += text) };
-  const command = scanCommand({ env, stdout: { write: (text) => (out += text) }, stderr }, (ended) => (code = ended));
-  try {
-    await command
-      .exitOverride()
-      .configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) })
-      .parseAsync(given, { from: "user" });
-  } catch (thrown) {
-    if (!(thrown instanceof CommanderError)) throw thrown;
-    code = thrown.exitCode;
-  }
-  return { code, out, error };
+function run(given: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run<number | undefined>> {
+  return runCommand(scanCommand, given, env);
 }
 
 test("tells where a token lies and by number which, never the token; 1 for a finding, 0 for none", async () => {
@@ -127,25 +106,9 @@ test("finds what a node stores, compressed pages included, with the program itse
   const answer = await service.call("POST", `/v1/db/${db}/sql`, { stmts }, { "service-durability": "durable" });
   expect(answer.status).toBe(200);
   await service.close();
-  const spawned = await new Promise<Run>((resolve) => {
-    const child = execFile(
-      process.execPath,
-      [
-        main,
-        "scan",
-        "--for",
-        "number 2718 of the harbour",
-        "--for",
-        "number 3141 of the harbour",
-        join(directory, "objects"),
-      ],
-      { env: { PATH: process.env["PATH"] } },
-      (_, out, error) => {
-        resolve({ code: child.exitCode ?? undefined, out, error });
-      },
-    );
-  });
-  expect(spawned, spawned.error).toMatchObject({ code: 1, error: "" });
-  expect(spawned.out).toMatch(/(?:seg|head)\/.*: token 1 as text at byte \d+ of page \d+ of transaction id \d+\n/);
-  expect(spawned.out).not.toMatch(/token 2|harbour/);
+  const [word, other] = ["number 2718 of the harbour", "number 3141 of the harbour"];
+  const found = await spawned(["scan", "--for", word, "--for", other, join(directory, "objects")]);
+  expect(found, found.error).toMatchObject({ code: 1, error: "" });
+  expect(found.out).toMatch(/(?:seg|head)\/.*: token 1 as text at byte \d+ of page \d+ of transaction id \d+\n/);
+  expect(found.out).not.toMatch(/token 2|harbour/);
 });

@@ -1,5 +1,4 @@
 /** `palimpsest verify-receipt`: in this process for what it says, and as a process for how it is called. */
-import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
@@ -16,16 +15,9 @@ import {
   type ReceiptPayload,
 } from "../../../../src/format/erasure/erasure-receipt.ts";
 import { verifyCommand, keySetBytesMax } from "../../../../src/server/cli/verify-command.ts";
+import { type Run, spawned } from "../../../support/command-runs.ts";
 import { sampleCoupon, sampleEvidence, sampleReceiptPayload } from "../../../support/format-samples.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
-
-const main = join(import.meta.dirname, "../../../../src/server/main.ts");
-
-interface Run {
-  readonly code: number;
-  readonly out: string;
-  readonly error: string;
-}
 
 /** The command in this process. A wrong command line is a code of 2, as the command line makes it. */
 async function run(input: string | undefined, ...given: string[]): Promise<Run> {
@@ -41,19 +33,6 @@ async function run(input: string | undefined, ...given: string[]): Promise<Run> 
   program.addCommand(command.copyInheritedSettings(program));
   await program.parseAsync(["verify-receipt", ...given], { from: "user" }).catch(() => (code = 2));
   return { code, out, error };
-}
-
-/** The command as a process. */
-function spawned(input: string, ...given: string[]): Promise<Run> {
-  return new Promise((resolve) => {
-    const child = execFile(
-      process.execPath,
-      [main, "verify-receipt", ...given],
-      { env: { PATH: process.env["PATH"] } },
-      (_, out, error) => resolve({ code: child.exitCode ?? -1, out, error }),
-    );
-    child.stdin!.end(input);
-  });
 }
 
 interface Signed {
@@ -286,10 +265,12 @@ describe("erasure-05: palimpsest verify-receipt", () => {
   test("is a command of the program: a receipt on standard input, a key set at an address", async () => {
     const { receipt, key, keys } = await signed();
     const address = await served((_, response) => response.end(JSON.stringify({ keys: [key.listed] })));
+    const piped = (input: string, ...more: string[]): Promise<Run> =>
+      spawned(["verify-receipt", "-", ...more], {}, input);
     const [valid, changed, wrong] = await Promise.all([
-      spawned(JSON.stringify(receipt), "-", "--jwks", address),
-      spawned(JSON.stringify({ ...receipt, payload: { ...receipt.payload, db: "other" } }), "-", "--jwks", keys),
-      spawned("", "-"),
+      piped(JSON.stringify(receipt), "--jwks", address),
+      piped(JSON.stringify({ ...receipt, payload: { ...receipt.payload, db: "other" } }), "--jwks", keys),
+      piped(""),
     ]);
     expect([valid.code, valid.error]).toEqual([0, ""]);
     expect(valid.out).toContain("The receipt is valid");
