@@ -1,23 +1,13 @@
 /** Tokens of a database or a profile that is deleted, and of the next one of its name. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bearer, platformKey } from "../support/credentials.ts";
-import { startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { describe, expect, test } from "vitest";
+import { platformKey } from "../support/credentials.ts";
+import { startGuarded, type Guarded, useGuarded } from "../support/guarded-service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
-import { wireNames, type Reply } from "../support/wires.ts";
+import { wireNames } from "../support/wires.ts";
 
-let node: Guarded;
-beforeAll(async () => {
-  node = await startGuarded();
-});
-afterAll(() => node.service.close());
+const node = useGuarded();
 
 const onBoth = test.each(wireNames.map((name) => [name] as const));
-
-/** Calls a method over a wire with a credential. */
-function over(name: (typeof wireNames)[number], credential: string | undefined) {
-  return (method: string, request: object): Promise<Reply> =>
-    node.service.wire(name).call(method, request, bearer(credential));
-}
 
 const fact = (summary: string): object => ({ memories: [{ type: "fact", summary, content: { summary } }] });
 let names = 0;
@@ -30,12 +20,12 @@ describe("deletion", () => {
     async (name) => {
       const ns = freshNamespace();
       const profile = "alice";
-      const old = over(name, await node.mint({ ns }, "admin"));
-      const oldDb = over(name, await node.mint({ db: `${ns}--${profile}` }, "admin"));
+      const old = node().over(name, await node().mint({ ns }, "admin"));
+      const oldDb = node().over(name, await node().mint({ db: `${ns}--${profile}` }, "admin"));
       expect((await old("MemoryService.Ingest", { ns, profile, ...fact("first life") })).code).toBe("ok");
-      expect((await over(name, platformKey)("ControlService.DeleteDatabase", { db: `${ns}--${profile}` })).code).toBe(
-        "ok",
-      );
+      expect(
+        (await node().over(name, platformKey)("ControlService.DeleteDatabase", { db: `${ns}--${profile}` })).code,
+      ).toBe("ok");
 
       const predates = {
         code: "forbidden",
@@ -60,7 +50,7 @@ describe("deletion", () => {
         "database_not_found",
       );
 
-      const fresh = over(name, await node.mint({ ns }, "write"));
+      const fresh = node().over(name, await node().mint({ ns }, "write"));
       expect((await fresh("MemoryService.Ingest", { ns, profile, ...fact("second life") })).code).toBe("ok");
       await nobodyWrites();
       expect(
@@ -75,7 +65,7 @@ describe("deletion", () => {
       expect(await oldDb("MemoryService.Recall", { ns, profile, query: "life" })).toMatchObject(predates);
       expect(
         (
-          await over(name, await node.mint({ db: `${ns}--${profile}` }, "read"))("MemoryService.Recall", {
+          await node().over(name, await node().mint({ db: `${ns}--${profile}` }, "read"))("MemoryService.Recall", {
             ns,
             profile,
             query: "life",

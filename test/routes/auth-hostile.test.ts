@@ -7,7 +7,7 @@ import { PassThrough } from "node:stream";
 import { jwtVerify } from "jose";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { jsonLog } from "../../src/base/log.ts";
 import { derivedClusterKey } from "../../src/control/access/credentials.ts";
 import { buildSigningKey } from "../../src/control/access/signing-key.ts";
@@ -15,27 +15,25 @@ import { startNode } from "../../src/server/node/compose.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
-import { startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { startGuarded, type Guarded, useGuarded } from "../support/guarded-service.ts";
 import { callWithHost, buildConfig } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { wireNames } from "../support/wires.ts";
 
-let node: Guarded;
+const node = useGuarded();
 beforeAll(async () => {
-  node = await startGuarded();
-  await node.create("plain");
-  await node.create("other");
+  await node().create("plain");
+  await node().create("other");
 });
-afterAll(() => node.service.close());
 
 const put = (credential: string | undefined, path: string, headers: Record<string, string> = {}): Promise<number> =>
-  node
+  node()
     .call(credential, "PUT", path, new TextEncoder().encode("v"), { "content-type": "text/plain", ...headers })
     .then(({ status }) => status);
 
 test("forged forwarding and internal headers widen nothing and narrow nothing", async () => {
-  const token = await node.mint({ db: "plain" }, "read");
-  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
+  const token = await node().mint({ db: "plain" }, "read");
+  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node().service.directory, "signing-key.pem"))));
   const forged: Record<string, string>[] = [
     { "service-internal": "1" },
     { "service-internal": platformKey },
@@ -56,15 +54,15 @@ test("forged forwarding and internal headers widen nothing and narrow nothing", 
     const what = Object.keys(headers)[0]!;
     expect([what, await put(undefined, "/v1/db/plain/kv/n/k", headers)]).toEqual([what, 401]);
     expect([what, await put(token, "/v1/db/plain/kv/n/k", headers)]).toEqual([what, 403]);
-    expect([what, (await node.call(token, "GET", "/v1/db/other/kv/n", undefined, headers)).status]).toEqual([
+    expect([what, (await node().call(token, "GET", "/v1/db/other/kv/n", undefined, headers)).status]).toEqual([
       what,
       403,
     ]);
-    expect([what, (await node.call(token, "GET", "/v1/db/plain/kv/n", undefined, headers)).status]).toEqual([
+    expect([what, (await node().call(token, "GET", "/v1/db/plain/kv/n", undefined, headers)).status]).toEqual([
       what,
       200,
     ]);
-    expect([what, (await node.call(undefined, "GET", "/v1/databases", undefined, headers)).status]).toEqual([
+    expect([what, (await node().call(undefined, "GET", "/v1/databases", undefined, headers)).status]).toEqual([
       what,
       401,
     ]);
@@ -72,15 +70,15 @@ test("forged forwarding and internal headers widen nothing and narrow nothing", 
 });
 
 test("auth-16: the cluster key alone opens no data and no control route", async () => {
-  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))));
+  const key = await buildSigningKey(createPrivateKey(readFileSync(join(node().service.directory, "signing-key.pem"))));
   for (const path of ["/v1/db/plain/kv/n", "/v1/databases", "/v1/memory/acme", "/health/ready"])
-    expect((await node.call(derivedClusterKey(key), "GET", path)).status).toBe(401);
+    expect((await node().call(derivedClusterKey(key), "GET", path)).status).toBe(401);
 });
 
 test("a database's own address: the Host names the database, the token decides", async () => {
-  const token = await node.mint({ db: "plain" }, "read");
+  const token = await node().mint({ db: "plain" }, "read");
   const call = (host: string, credential: string | undefined): Promise<number> =>
-    callWithHost(node.service.port, host, "GET", "/v1/kv/n", undefined, bearer(credential)).then(
+    callWithHost(node().service.port, host, "GET", "/v1/kv/n", undefined, bearer(credential)).then(
       ({ status }) => status,
     );
   expect(await call("plain.localhost", token)).toBe(200);
@@ -91,7 +89,7 @@ test("a database's own address: the Host names the database, the token decides",
   expect(await call("plain.localhost", platformKey)).toBe(403);
   // On the shared address the path alone counts, whatever the Host is.
   const { status } = await callWithHost(
-    node.service.port,
+    node().service.port,
     "elsewhere.example",
     "GET",
     "/v1/db/other/kv/n",
@@ -102,7 +100,7 @@ test("a database's own address: the Host names the database, the token decides",
 });
 
 test("auth-03: alg none and HS256 with the published key are refused over REST", async () => {
-  const { json } = await node.call(undefined, "GET", "/.well-known/jwks.json");
+  const { json } = await node().call(undefined, "GET", "/.well-known/jwks.json");
   const [listed] = (json as { keys: { kid: string; x: string }[] }).keys;
   const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   const now = Math.floor(Date.now() / 1_000);
@@ -120,21 +118,21 @@ test("auth-03: alg none and HS256 with the published key are refused over REST",
     ),
     `${text("EdDSA")}.${sign(null, Buffer.from(text("EdDSA")), stranger).toString("base64url")}`,
   ];
-  for (const credential of bad) expect((await node.call(credential, "GET", "/v1/memory/acme")).status).toBe(401);
+  for (const credential of bad) expect((await node().call(credential, "GET", "/v1/memory/acme")).status).toBe(401);
   const own = sign(
     null,
     Buffer.from(text("EdDSA")),
-    createPrivateKey(readFileSync(join(node.service.directory, "signing-key.pem"))),
+    createPrivateKey(readFileSync(join(node().service.directory, "signing-key.pem"))),
   ).toString("base64url");
-  expect((await node.call(`${text("EdDSA")}.${own}`, "GET", "/v1/memory/acme")).status).toBe(200);
+  expect((await node().call(`${text("EdDSA")}.${own}`, "GET", "/v1/memory/acme")).status).toBe(200);
 });
 
 test("the published keys verify a token, and no private part is among them", async () => {
-  const { status, json, headers } = await node.call(undefined, "GET", "/.well-known/jwks.json");
+  const { status, json, headers } = await node().call(undefined, "GET", "/.well-known/jwks.json");
   expect([status, headers.get("content-type")]).toEqual([200, "application/json"]);
   const { keys } = json as { keys: Record<string, string>[] };
   expect(keys.map((key) => Object.keys(key).sort())).toEqual([["alg", "crv", "kid", "kty", "use", "x"]]);
-  const token = await node.mint({ ns: "acme" }, "read");
+  const token = await node().mint({ ns: "acme" }, "read");
   const { payload, protectedHeader } = await jwtVerify(token, createPublicKey({ key: keys[0]!, format: "jwk" }));
   expect([payload["ns"], protectedHeader.kid]).toEqual(["acme", keys[0]!["kid"]]);
 });
@@ -167,7 +165,7 @@ test("a stranger's body is not read: the answer comes before it is sent", async 
     const outgoing = httpRequest(
       {
         host: "127.0.0.1",
-        port: node.service.port,
+        port: node().service.port,
         method: "POST",
         path: "/v1/memory/acme/alice/memories",
         headers: { "content-type": "application/json", "content-length": 1024 * 1024 },

@@ -1,12 +1,12 @@
 /** The whole endpoint table through both wires: every method by every credential, as the access rules say. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bearer, platformKey } from "../support/credentials.ts";
-import { startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { platformKey } from "../support/credentials.ts";
+import { useGuarded } from "../support/guarded-service.ts";
 import { sampleRequests } from "../support/requests.ts";
 import { endpointNamed, wireNames, type WireName } from "../support/wires.ts";
 import { Credential, endpoints, scopeNames } from "../../src/service/call/methods.ts";
 
-let node: Guarded;
+const node = useGuarded();
 /** By what it is called below. */
 const credentials = new Map<string, string | undefined>([
   ["nothing", undefined],
@@ -22,12 +22,10 @@ const subjects = {
 const scopes = ["read", "write", "admin"];
 
 beforeAll(async () => {
-  node = await startGuarded();
-  await node.create("other");
+  await node().create("other");
   for (const [what, subject] of Object.entries(subjects))
-    for (const scope of scopes) credentials.set(`${scope} token of ${what}`, await node.mint(subject, scope));
+    for (const scope of scopes) credentials.set(`${scope} token of ${what}`, await node().mint(subject, scope));
 });
-afterAll(() => node.service.close());
 
 /** Who gets in, told by the rule of the proto file in words of this test's own. */
 function getsIn(method: string, who: string): boolean {
@@ -61,7 +59,7 @@ describe.each(cases)("%s over %s", (method, wire) => {
       ...(method === "ControlService.DeleteDatabase" ? { db: "no-such" } : {}),
     };
     for (const [who, credential] of credentials) {
-      const { code } = await node.service.wire(wire).call(method, request, bearer(credential));
+      const { code } = await node().over(wire, credential)(method, request);
       const isKnown = who !== "nothing" && who !== "garbage";
       const refusal = !isKnown ? "unauthorized" : getsIn(method, who) ? undefined : "forbidden";
       if (refusal) expect([who, code]).toEqual([who, refusal]);

@@ -1,23 +1,13 @@
 /** Authentication and authorisation, line by line, through REST and, where it makes a difference, gRPC. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { bearer, platformKey } from "../support/credentials.ts";
-import { guarded, startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { expect, test } from "vitest";
+import { platformKey } from "../support/credentials.ts";
+import { guarded, useGuarded } from "../support/guarded-service.ts";
 import { startService } from "../support/service.ts";
 import { wireNames, type Reply } from "../support/wires.ts";
 
-let node: Guarded;
-beforeAll(async () => {
-  node = await startGuarded();
-});
-afterAll(() => node.service.close());
+const node = useGuarded();
 
 const onBoth = test.each(wireNames.map((name) => [name] as const));
-
-/** Calls a method over a wire with a credential. */
-function over(name: (typeof wireNames)[number], credential: string | undefined) {
-  return (method: string, request: object): Promise<Reply> =>
-    node.service.wire(name).call(method, request, bearer(credential));
-}
 
 const fact = (summary: string): object => ({ memories: [{ type: "fact", summary, content: { summary } }] });
 let names = 0;
@@ -26,13 +16,15 @@ const freshNamespace = (): string => `ns${++names}`;
 
 onBoth("auth-01 over %s: control routes want the platform key", async (name) => {
   for (const credential of [undefined, "a wrong key", `${platformKey}x`, platformKey.slice(1)]) {
-    expect((await over(name, credential)("ControlService.ListDatabases", {})).code).toBe("unauthorized");
-    expect((await over(name, credential)("ControlService.CreateDatabase", { name: freshName() })).code).toBe(
+    expect((await node().over(name, credential)("ControlService.ListDatabases", {})).code).toBe("unauthorized");
+    expect((await node().over(name, credential)("ControlService.CreateDatabase", { name: freshName() })).code).toBe(
       "unauthorized",
     );
   }
-  expect((await over(name, platformKey)("ControlService.ListDatabases", {})).code).toBe("ok");
-  expect((await over(name, platformKey)("ControlService.CreateDatabase", { name: freshName() })).code).toBe("ok");
+  expect((await node().over(name, platformKey)("ControlService.ListDatabases", {})).code).toBe("ok");
+  expect((await node().over(name, platformKey)("ControlService.CreateDatabase", { name: freshName() })).code).toBe(
+    "ok",
+  );
 });
 
 test("auth-01: every 401 is the envelope with WWW-Authenticate, and only Bearer is a scheme", async () => {
@@ -43,21 +35,21 @@ test("auth-01: every 401 is the envelope with WWW-Authenticate, and only Bearer 
     { authorization: "Bearer" },
     { authorization: `Bearer ${platformKey} more` },
   ]) {
-    const { status, json, headers: answered } = await node.service.call("GET", "/v1/databases", undefined, headers);
+    const { status, json, headers: answered } = await node().service.call("GET", "/v1/databases", undefined, headers);
     expect([status, json.code, answered.get("www-authenticate")]).toEqual([401, "unauthorized", "Bearer"]);
   }
   expect(
-    (await node.service.call("GET", "/v1/databases", undefined, { authorization: `bearer ${platformKey}` })).status,
+    (await node().service.call("GET", "/v1/databases", undefined, { authorization: `bearer ${platformKey}` })).status,
   ).toBe(200);
 });
 
 onBoth("auth-02, auth-10 over %s: tokens are JWTs of three parts, minted with the platform key alone", async (name) => {
-  const db = await node.create(freshName());
+  const db = await node().create(freshName());
   for (const [method, request] of [
     ["ControlService.MintDatabaseToken", { db, scope: "read" }],
     ["ControlService.MintNamespaceToken", { ns: "acme", scope: "write", expires_in: 60 }],
   ] as const) {
-    const { code, body } = await over(name, platformKey)(method, request);
+    const { code, body } = await node().over(name, platformKey)(method, request);
     expect(code).toBe("ok");
     expect(body).toEqual({
       token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/),
@@ -65,16 +57,18 @@ onBoth("auth-02, auth-10 over %s: tokens are JWTs of three parts, minted with th
       jti: expect.stringMatching(/^[0-9A-Z]{26}$/),
     });
     for (const credential of [undefined, "a wrong key"])
-      expect((await over(name, credential)(method, request)).code).toBe("unauthorized");
-    const own = await node.mint("db" in request ? { db } : { ns: "acme" }, "write");
-    expect((await over(name, own)(method, request)).code).toBe("forbidden");
+      expect((await node().over(name, credential)(method, request)).code).toBe("unauthorized");
+    const own = await node().mint("db" in request ? { db } : { ns: "acme" }, "write");
+    expect((await node().over(name, own)(method, request)).code).toBe("forbidden");
   }
 });
 
 test("auth-02: what is asked of a token is checked", async () => {
-  const db = await node.create(freshName());
+  const db = await node().create(freshName());
   const mint = (path: string, body: object): Promise<number> =>
-    node.call(platformKey, "POST", path, body).then(({ status }) => status);
+    node()
+      .call(platformKey, "POST", path, body)
+      .then(({ status }) => status);
   for (const body of [
     {},
     { scope: "root" },
@@ -100,8 +94,8 @@ test("auth-02: what is asked of a token is checked", async () => {
 });
 
 onBoth("auth-03 over %s: no token and garbage on a data route", async (name) => {
-  const db = await node.create(freshName());
-  const token = await node.mint({ db }, "admin");
+  const db = await node().create(freshName());
+  const token = await node().mint({ db }, "admin");
   const [header, payload, signature] = token.split(".") as [string, string, string];
   const other = JSON.parse(Buffer.from(payload, "base64url").toString()) as object;
   const widened = Buffer.from(JSON.stringify({ ...other, db: "another" })).toString("base64url");
@@ -118,22 +112,26 @@ onBoth("auth-03 over %s: no token and garbage on a data route", async (name) => 
     "x".repeat(5_000),
   ];
   for (const credential of bad) {
-    const { code, message } = await over(name, credential)("DataService.GetValue", { db, ns: "n", key: "k" });
+    const { code, message } = await node().over(name, credential)("DataService.GetValue", { db, ns: "n", key: "k" });
     expect([code, message], credential ?? "none").toEqual([
       "unauthorized",
       expect.not.stringMatching(/signature|alg|claim|kid/i),
     ]);
     expect(
-      (await over(name, credential)("DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") })).code,
+      (await node().over(name, credential)("DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") }))
+        .code,
     ).toBe("unauthorized");
   }
-  expect((await over(name, token)("DataService.GetValue", { db, ns: "n", key: "k" })).code).toBe("not_found");
+  expect((await node().over(name, token)("DataService.GetValue", { db, ns: "n", key: "k" })).code).toBe("not_found");
 });
 
 onBoth("auth-04 over %s: the write token writes, the read token only reads", async (name) => {
-  const db = await node.create(freshName());
+  const db = await node().create(freshName());
   const value = { db, ns: "n", key: "k", value: Buffer.from("v") };
-  const [read, write] = [over(name, await node.mint({ db }, "read")), over(name, await node.mint({ db }, "write"))];
+  const [read, write] = [
+    node().over(name, await node().mint({ db }, "read")),
+    node().over(name, await node().mint({ db }, "write")),
+  ];
   expect((await write("DataService.PutValue", value)).code).toBe("ok");
   expect((await read("DataService.PutValue", { ...value, value: Buffer.from("w") })).code).toBe("forbidden");
   expect((await read("DataService.DeleteValue", { db, ns: "n", key: "k" })).code).toBe("forbidden");
@@ -141,8 +139,11 @@ onBoth("auth-04 over %s: the write token writes, the read token only reads", asy
 });
 
 onBoth("auth-05 over %s: a branch is created by an admin", async (name) => {
-  const db = await node.create(freshName());
-  const [write, admin] = [over(name, await node.mint({ db }, "write")), over(name, await node.mint({ db }, "admin"))];
+  const db = await node().create(freshName());
+  const [write, admin] = [
+    node().over(name, await node().mint({ db }, "write")),
+    node().over(name, await node().mint({ db }, "admin")),
+  ];
   await write("DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") });
   expect((await write("BranchService.CreateBranch", { db, name: "side" })).code).toBe("forbidden");
   expect((await write("BranchService.ListBranches", { db })).code).toBe("ok");
@@ -152,8 +153,8 @@ onBoth("auth-05 over %s: a branch is created by an admin", async (name) => {
 onBoth(
   "auth-06 over %s: a token of another database, also by its branches and for a database that does not exist",
   async (name) => {
-    const [db, other] = [await node.create(freshName()), await node.create(freshName())];
-    const call = over(name, await node.mint({ db: other }, "admin"));
+    const [db, other] = [await node().create(freshName()), await node().create(freshName())];
+    const call = node().over(name, await node().mint({ db: other }, "admin"));
     for (const spec of [db, `${db}@main`, `${db}@dev`, "no-such-database"]) {
       expect((await call("DataService.ListKeys", { db: spec, ns: "n" })).code, spec).toBe("forbidden");
       expect((await call("BranchService.ListBranches", { db: spec })).code, spec).toBe("forbidden");
@@ -163,8 +164,11 @@ onBoth(
 );
 
 onBoth("auth-07 over %s: the read token selects; a batch that writes anywhere is forbidden whole", async (name) => {
-  const db = await node.create(freshName());
-  const [read, write] = [over(name, await node.mint({ db }, "read")), over(name, await node.mint({ db }, "write"))];
+  const db = await node().create(freshName());
+  const [read, write] = [
+    node().over(name, await node().mint({ db }, "read")),
+    node().over(name, await node().mint({ db }, "write")),
+  ];
   const run = (call: typeof read, ...statements: string[]): Promise<Reply> =>
     call("DataService.ExecuteSql", { db, stmts: statements.map((q) => ({ q })) });
   expect((await run(write, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")).code).toBe("ok");
@@ -205,9 +209,9 @@ onBoth("auth-07 over %s: the read token selects; a batch that writes anywhere is
 onBoth(
   "auth-08 over %s: an expired token, after the leeway",
   async (name) => {
-    const db = await node.create(freshName());
-    const token = await node.mint({ db }, "read", 1);
-    const read = (): Promise<Reply> => over(name, token)("DataService.ListKeys", { db, ns: "n" });
+    const db = await node().create(freshName());
+    const token = await node().mint({ db }, "read", 1);
+    const read = (): Promise<Reply> => node().over(name, token)("DataService.ListKeys", { db, ns: "n" });
     expect((await read()).code).toBe("ok");
     await new Promise((resolve) => setTimeout(resolve, 3_000));
     expect((await read()).code).toBe("ok");
@@ -219,16 +223,16 @@ onBoth(
 
 onBoth("auth-09 over %s: no plain database can be smuggled under a namespace", async (name) => {
   for (const bad of ["acme--x", "acme---x", "a--", "--a"])
-    expect((await over(name, platformKey)("ControlService.CreateDatabase", { name: bad })).code, bad).toBe(
+    expect((await node().over(name, platformKey)("ControlService.CreateDatabase", { name: bad })).code, bad).toBe(
       "invalid_request",
     );
 });
 
 onBoth("auth-11, auth-12 over %s: a namespace token serves the profiles of its namespace", async (name) => {
   const [ns, elsewhere] = [freshNamespace(), freshNamespace()];
-  const write = over(name, await node.mint({ ns }, "write"));
-  const read = over(name, await node.mint({ ns }, "read"));
-  const stranger = over(name, await node.mint({ ns: elsewhere }, "admin"));
+  const write = node().over(name, await node().mint({ ns }, "write"));
+  const read = node().over(name, await node().mint({ ns }, "read"));
+  const stranger = node().over(name, await node().mint({ ns: elsewhere }, "admin"));
   const ids: string[] = [];
   for (const profile of ["alice", "bob"]) {
     const { code, body } = await write("MemoryService.Ingest", { ns, profile, ...fact(`of ${profile}`) });
@@ -248,7 +252,7 @@ onBoth(
   "auth-13 over %s: a per-database token of a profile, before its first ingest and after, and not of its sibling",
   async (name) => {
     const ns = freshNamespace();
-    const write = over(name, await node.mint({ db: `${ns}--alice` }, "write"));
+    const write = node().over(name, await node().mint({ db: `${ns}--alice` }, "write"));
     expect((await write("MemoryService.Ingest", { ns, profile: "alice", ...fact("mine") })).code).toBe("ok");
     expect(
       (await write("DataService.PutValue", { db: `${ns}--alice`, ns: "n", key: "k", value: Buffer.from("v") })).code,
@@ -262,25 +266,36 @@ onBoth(
 
 onBoth("auth-14 over %s: any namespace token lists the profiles; nobody else does", async (name) => {
   const ns = freshNamespace();
-  await over(name, await node.mint({ ns }, "write"))("MemoryService.Ingest", { ns, profile: "alice", ...fact("x") });
+  await node().over(name, await node().mint({ ns }, "write"))("MemoryService.Ingest", {
+    ns,
+    profile: "alice",
+    ...fact("x"),
+  });
   for (const scope of ["read", "write", "admin"]) {
-    const { code, body } = await over(name, await node.mint({ ns }, scope))("MemoryService.ListProfiles", { ns });
+    const { code, body } = await node().over(name, await node().mint({ ns }, scope))("MemoryService.ListProfiles", {
+      ns,
+    });
     expect([code, body.profiles.map(({ profile }: { profile: string }) => profile)]).toEqual(["ok", ["alice"]]);
     expect(
-      (await over(name, await node.mint({ db: `${ns}--alice` }, scope))("MemoryService.ListProfiles", { ns })).code,
+      (await node().over(name, await node().mint({ db: `${ns}--alice` }, scope))("MemoryService.ListProfiles", { ns }))
+        .code,
     ).toBe("forbidden");
     expect(
-      (await over(name, await node.mint({ ns: freshNamespace() }, scope))("MemoryService.ListProfiles", { ns })).code,
+      (
+        await node().over(name, await node().mint({ ns: freshNamespace() }, scope))("MemoryService.ListProfiles", {
+          ns,
+        })
+      ).code,
     ).toBe("forbidden");
   }
-  expect((await over(name, platformKey)("MemoryService.ListProfiles", { ns })).code).toBe("forbidden");
+  expect((await node().over(name, platformKey)("MemoryService.ListProfiles", { ns })).code).toBe("forbidden");
 });
 
 onBoth(
   "auth-15 over %s: a namespace admin token checkpoints a profile, mints for it, and nothing elsewhere",
   async (name) => {
-    const [ns, plain] = [freshNamespace(), await node.create(freshName())];
-    const admin = over(name, await node.mint({ ns }, "admin"));
+    const [ns, plain] = [freshNamespace(), await node().create(freshName())];
+    const admin = node().over(name, await node().mint({ ns }, "admin"));
     await admin("MemoryService.Ingest", { ns, profile: "alice", ...fact("x") });
     expect(
       (await admin("BranchService.CreateCheckpoint", { db: `${ns}--alice`, branch: "main", name: "c" })).code,
@@ -291,13 +306,14 @@ onBoth(
     const { code, body } = await admin("ControlService.MintDatabaseToken", { db: `${ns}--alice`, scope: "write" });
     expect(code).toBe("ok");
     expect(
-      (await over(name, body.token as string)("MemoryService.Recall", { ns, profile: "alice", query: "x" })).code,
+      (await node().over(name, body.token as string)("MemoryService.Recall", { ns, profile: "alice", query: "x" }))
+        .code,
     ).toBe("ok");
     for (const db of [plain, "other--alice"])
       expect((await admin("ControlService.MintDatabaseToken", { db, scope: "read" })).code, db).toBe("forbidden");
     expect((await admin("ControlService.MintNamespaceToken", { ns, scope: "read" })).code).toBe("forbidden");
     expect((await admin("ControlService.PutNamespacePolicy", { ns, policy: null })).code).toBe("forbidden");
-    const write = over(name, await node.mint({ ns }, "write"));
+    const write = node().over(name, await node().mint({ ns }, "write"));
     expect((await write("ControlService.MintDatabaseToken", { db: `${ns}--alice`, scope: "read" })).code).toBe(
       "forbidden",
     );
@@ -305,8 +321,8 @@ onBoth(
 );
 
 onBoth("the platform key opens no data over %s", async (name) => {
-  const db = await node.create(freshName());
-  const call = over(name, platformKey);
+  const db = await node().create(freshName());
+  const call = node().over(name, platformKey);
   expect((await call("DataService.ListKeys", { db, ns: "n" })).code).toBe("forbidden");
   expect((await call("MemoryService.Recall", { ns: "acme", profile: "alice", query: "x" })).code).toBe("forbidden");
   expect((await call("BranchService.ListBranches", { db })).code).toBe("forbidden");

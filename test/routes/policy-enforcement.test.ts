@@ -4,28 +4,21 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
 import { namespacePolicyKey } from "../../src/format/keys/object-keys.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
-import { GovernedNamespace } from "../support/governed-namespace.ts";
+import { namespacesOn } from "../support/governed-namespace.ts";
 import { clockAhead } from "../support/moved-clock.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { ok, startService, useService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
-import { wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
+import { wireNames, type Reply } from "../support/wires.ts";
 import { pitrSecsDefault } from "../../src/server/config/settings.ts";
 
 const service = useService();
 const onBoth = test.each(wireNames);
-
-/** A namespace on this file's node, or on that of the wire. */
-class Namespace extends GovernedNamespace {
-  constructor(wire: WireName | Wire) {
-    super(typeof wire === "string" ? service().wire(wire) : wire);
-  }
-}
-
+const newNamespace = namespacesOn(service);
 onBoth(
   "governance-06 over %s: the lifetime of a task is cut to the policy's, said or not; a shorter one is left",
   async (wire) => {
-    const ns = new Namespace(wire);
+    const ns = newNamespace(wire);
     await ok(ns.put({ memory: { task_ttl_max_secs: 600 } }));
     await ok(ns.putProfile("strict", { memory: { task_ttl_max_secs: 60 } }));
     const lifetimes = async (profile: string): Promise<number[]> => {
@@ -55,7 +48,7 @@ onBoth(
 onBoth(
   "governance-08 over %s: of three generations, superseded_max_count 1 lets exactly the oldest superseded one go",
   async (wire) => {
-    const [ns, other] = [new Namespace(wire), new Namespace(wire)];
+    const [ns, other] = [newNamespace(wire), newNamespace(wire)];
     await ok(ns.put({ memory: { superseded_max_count: 1 } }));
     for (const each of [ns, other])
       await each.ingest("alice", ...["v1", "v2", "v3"].map((summary) => ({ summary, topic_key: "plan" })));
@@ -70,7 +63,7 @@ describe.each(wireNames)("governance-09 and governance-10 over %s", (wire) => {
     ["Extract", "ai_egress.extract", { turns: [{ role: "user", content: "x" }] }],
   ])("%s that policy denies is 403 naming the field; else it is not configured", async (method, field, request) => {
     // Not configured for another use and another namespace, too.
-    const [ns, other] = [new Namespace(wire), new Namespace(wire)];
+    const [ns, other] = [newNamespace(wire), newNamespace(wire)];
     await ns.ingest("alice", { summary: "data exists" });
     await ok(ns.put({ ai_egress: { [field.slice("ai_egress.".length)]: "deny" } }));
     for (const profile of ["alice", "nobody"])
@@ -95,7 +88,7 @@ test("governance-13: a corrupt policy sends no text, stops no read or write, and
   const directory = temporaryDirectory();
   const node = await startService({ SERVICE_POLICY_CACHE_SECS: "0" }, directory);
   onTestFinished(() => node.close());
-  const ns = new Namespace(node.wire("rest"));
+  const ns = newNamespace(node.wire("rest"));
   await ok(ns.put({ memory: { task_ttl_max_secs: 600 } }));
   const store = await FileStore.open(join(directory, "objects"), realWorld());
   const object = await store.get(namespacePolicyKey(ns.name));
@@ -119,7 +112,7 @@ test("a change is enforced on another node within the cache's time", async () =>
   const variables = { SERVICE_OBJECT_STORE: objects, SERVICE_POLICY_CACHE_SECS: "1" };
   const [here, there] = [await startService(variables), await startService(variables)];
   onTestFinished(async () => void (await Promise.all([here.close(), there.close()])));
-  const ns = new Namespace(here.wire("rest"));
+  const ns = newNamespace(here.wire("rest"));
   const elsewhere = (): Promise<Reply> =>
     there.wire("rest").call("MemoryService.Ask", { ns: ns.name, profile: "alice", question: "who?" });
   expect((await elsewhere()).code).toBe("unconfigured");

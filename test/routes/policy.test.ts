@@ -1,27 +1,20 @@
 /** Policies of namespaces and profiles over both wires: what is put, refused, and seen of each. */
 import { expect, onTestFinished, test } from "vitest";
 import { platformKey } from "../support/credentials.ts";
-import { GovernedNamespace } from "../support/governed-namespace.ts";
+import { namespacesOn } from "../support/governed-namespace.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { ok, useService } from "../support/service.ts";
-import { wireNames, type Wire, type WireName } from "../support/wires.ts";
+import { wireNames } from "../support/wires.ts";
 import { policyBytesMax } from "../../src/format/records/policy.ts";
 import { pitrSecsDefault } from "../../src/server/config/settings.ts";
 
 const service = useService();
 const onBoth = test.each(wireNames);
-
-/** A namespace on this file's node, or on that of the wire. */
-class Namespace extends GovernedNamespace {
-  constructor(wire: WireName | Wire) {
-    super(typeof wire === "string" ? service().wire(wire) : wire);
-  }
-}
-
+const newNamespace = namespacesOn(service);
 onBoth(
   "governance-01 over %s: a namespace has no policy, then one, then another, then none: each with its revision",
   async (wire) => {
-    const ns = new Namespace(wire);
+    const ns = newNamespace(wire);
     expect(await ns.get()).toMatchObject({ code: "not_found", message: expect.stringContaining(ns.name) });
     const policy = {
       retention: { pitr_secs: 3600 },
@@ -43,7 +36,7 @@ onBoth(
 );
 
 test("governance-01: the status is 200 for every put, and both wires see the same policy", async () => {
-  const ns = new Namespace("rest");
+  const ns = newNamespace("rest");
   for (const policy of [{ retention: { pitr_secs: 60 } }, {}, null]) {
     expect((await service().call("PUT", `/v1/namespaces/${ns.name}/policy`, { policy })).status).toBe(200);
   }
@@ -59,7 +52,7 @@ test("governance-01: the status is 200 for every put, and both wires see the sam
 onBoth(
   "governance-02 over %s: a profile's view folds the node's ceilings in, whether or not the profile exists",
   async (wire) => {
-    const ns = new Namespace(wire);
+    const ns = newNamespace(wire);
     await ok(
       ns.put({ retention: { pitr_secs: 3600 }, memory: { task_ttl_max_secs: 600 }, ai_egress: { extract: "deny" } }),
     );
@@ -83,7 +76,7 @@ onBoth(
       },
     });
     // What no policy sets is the node's; what a policy sets beyond the node's is the node's too.
-    expect((await ok(new Namespace(wire).getProfile("alice"))).body.effective["retention.pitr_secs"]).toBe(
+    expect((await ok(newNamespace(wire).getProfile("alice"))).body.effective["retention.pitr_secs"]).toBe(
       pitrSecsDefault,
     );
     await ok(ns.put({ retention: { pitr_secs: pitrSecsDefault * 2 } }));
@@ -93,7 +86,7 @@ onBoth(
 );
 
 onBoth("governance-03 over %s: what a policy cannot say is 400, naming the field and what is allowed", async (wire) => {
-  const ns = new Namespace(wire);
+  const ns = newNamespace(wire);
   const wrong: [unknown, string][] = [
     [{ retention: { pitr_secs: 1 } }, "retention.pitr_secs must be a whole number of seconds, at least 60"],
     [{ memory: { superseded_max_count: 0 } }, "memory.superseded_max_count must be a whole number, at least 1"],
@@ -130,7 +123,7 @@ onBoth(
   "governance-04 over %s: a looser override is 409 naming every field; a tighter one holds alone",
   async (wire) => {
     // For its profile alone.
-    const ns = new Namespace(wire);
+    const ns = newNamespace(wire);
     await ok(ns.put({ retention: { pitr_secs: 3600 }, ai_egress: { ask: "self_hosted_only", embed: "deny" } }));
     const refused = await ns.putProfile("alice", {
       retention: { pitr_secs: 7200 },

@@ -10,19 +10,15 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { Code } from "@connectrpc/connect";
 import { create } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { IngestRequestSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { bearer } from "../support/credentials.ts";
-import { startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { useGuarded } from "../support/guarded-service.ts";
 import { envelope, openSession, sendHttp2, sendRaw, type RawAnswer } from "../support/weighed-node.ts";
 
 const MiB = 1 << 20;
-let node: Guarded;
-beforeAll(async () => {
-  node = await startGuarded({ SERVICE_MAX_BODY_BYTES: String(2 * MiB) });
-});
-afterAll(() => node.service.close());
+const node = useGuarded({ SERVICE_MAX_BODY_BYTES: String(2 * MiB) });
 
 /** A refusal, whatever its form. */
 interface Refusal {
@@ -101,7 +97,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       restRefusal(
         await sendRaw(
-          node.service.port,
+          node().service.port,
           "/v1/memory/acme/bob/memories",
           { "content-type": "application/json", ...bearer(credential) },
           kind === "good" ? Buffer.from('{"memories":[{"type":"fact","summary":"s","content":1}]}') : bodies.json[kind],
@@ -112,7 +108,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendRaw(
-          node.service.port,
+          node().service.port,
           ingest,
           { "content-type": "application/json", ...bearer(credential) },
           bodies.json[kind],
@@ -123,7 +119,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendRaw(
-          node.service.port,
+          node().service.port,
           ingest,
           { "content-type": "application/proto", "content-encoding": "gzip", ...bearer(credential) },
           gzipSync(bodies.proto[kind]),
@@ -134,7 +130,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendHttp2(
-          openSession(node.service.address),
+          openSession(node().service.address),
           ingest,
           { "content-type": "application/grpc", ...bearer(credential) },
           envelope(bodies.proto[kind]),
@@ -145,7 +141,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendHttp2(
-          openSession(node.service.address),
+          openSession(node().service.address),
           ingest,
           { "content-type": "application/grpc+json", ...bearer(credential) },
           envelope(bodies.json[kind]),
@@ -156,7 +152,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendHttp2(
-          openSession(node.service.address),
+          openSession(node().service.address),
           ingest,
           { "content-type": "application/grpc", "grpc-encoding": "gzip", ...bearer(credential) },
           envelope(gzipSync(bodies.proto[kind]), 1),
@@ -167,7 +163,7 @@ const wires: Readonly<Record<string, Wire>> = {
     send: async (credential, kind) =>
       rpcRefusal(
         await sendRaw(
-          node.service.port,
+          node().service.port,
           ingest,
           { "content-type": "application/grpc-web+proto", ...bearer(credential) },
           envelope(bodies.proto[kind]),
@@ -185,16 +181,16 @@ describe.each(Object.entries(wires))("%s", (_name, wire) => {
   });
 
   test("403 comes before 413 and 400", async () => {
-    const reader = await node.mint({ ns: "acme" }, "read");
+    const reader = await node().mint({ ns: "acme" }, "read");
     for (const kind of ["good", "malformed", "large"] as const)
       expect([kind, (await wire.send(reader, kind)).reason]).toEqual([kind, "forbidden"]);
-    const stranger = await node.mint({ ns: "elsewhere" }, "admin");
+    const stranger = await node().mint({ ns: "elsewhere" }, "admin");
     for (const kind of ["good", "malformed"] as const)
       expect([kind, (await wire.send(stranger, kind)).reason]).toEqual([kind, "forbidden"]);
   });
 
   test("then come 413 and 400, with the stable code", async () => {
-    const writer = await node.mint({ ns: "acme" }, "write");
+    const writer = await node().mint({ ns: "acme" }, "write");
     expect((await wire.send(writer, "large")).reason).toBe("payload_too_large");
     expect((await wire.send(writer, "malformed")).reason).toBe("invalid_request");
     expect((await wire.send(writer, "good")).reason).toBeUndefined();
@@ -204,18 +200,18 @@ describe.each(Object.entries(wires))("%s", (_name, wire) => {
 test("a malformed header of the service's own is 400 to those only who may call", async () => {
   const headers = { "service-min-txid": "x", "content-type": "application/json" };
   const good = bodies.json.good;
-  expect((await sendRaw(node.service.port, "/v1/memory/acme/bob/memories", headers, good)).status).toBe(401);
-  expect((await sendRaw(node.service.port, ingest, headers, good)).status).toBe(401);
-  const writer = await node.mint({ ns: "acme" }, "write");
-  expect((await sendRaw(node.service.port, ingest, { ...headers, ...bearer(writer) }, good)).status).toBe(400);
+  expect((await sendRaw(node().service.port, "/v1/memory/acme/bob/memories", headers, good)).status).toBe(401);
+  expect((await sendRaw(node().service.port, ingest, headers, good)).status).toBe(401);
+  const writer = await node().mint({ ns: "acme" }, "write");
+  expect((await sendRaw(node().service.port, ingest, { ...headers, ...bearer(writer) }, good)).status).toBe(400);
 });
 
 describe("what a client that may call is told", () => {
   const call = async (path: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Refusal> => {
-    const token = await node.mint({ ns: "acme" }, "admin");
+    const token = await node().mint({ ns: "acme" }, "admin");
     return rpcRefusal(
       await sendRaw(
-        node.service.port,
+        node().service.port,
         path,
         { "content-type": "application/json", ...bearer(token), ...headers },
         Buffer.from(body),
@@ -364,14 +360,14 @@ describe("what a client that may call is told", () => {
       reason: "not_found",
     });
     const grpc = await sendHttp2(
-      openSession(node.service.address),
+      openSession(node().service.address),
       nothing,
       { "content-type": "application/grpc" },
       envelope(Buffer.alloc(0)),
     );
     expect(rpcRefusal(grpc)).toMatchObject({ status: 200, code: Code.Unimplemented, reason: "not_found" });
     const put = await sendRaw(
-      node.service.port,
+      node().service.port,
       ingest,
       { "content-type": "application/json" },
       Buffer.from("{}"),
@@ -387,7 +383,7 @@ describe("what a client that may call is told", () => {
     ["/v1/db//kv", "part of the path is empty"],
     ["/nowhere", "/openapi.json"],
   ])("a path that is no route, %s, says what may have been meant", async (path, hint) => {
-    const refusal = restRefusal(await sendRaw(node.service.port, path, {}, Buffer.alloc(0), "GET"));
+    const refusal = restRefusal(await sendRaw(node().service.port, path, {}, Buffer.alloc(0), "GET"));
     expect(refusal).toMatchObject({ status: 404, reason: "not_found", message: expect.stringContaining(hint) });
   });
 });

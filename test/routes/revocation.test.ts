@@ -1,14 +1,10 @@
 /** One token is revoked by its id: that one, at once, on each wire. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { bearer, platformKey } from "../support/credentials.ts";
-import { startGuarded, type Guarded } from "../support/guarded-service.ts";
+import { expect, test } from "vitest";
+import { platformKey } from "../support/credentials.ts";
+import { useGuarded } from "../support/guarded-service.ts";
 import { wireNames, type Reply } from "../support/wires.ts";
 
-let node: Guarded;
-beforeAll(async () => {
-  node = await startGuarded();
-});
-afterAll(() => node.service.close());
+const node = useGuarded();
 
 const memories = [{ type: "fact", summary: "x", content: null }];
 
@@ -16,7 +12,7 @@ test.each(wireNames)(
   "over %s: the one that is named, and no other; a namespace's admin revokes what its profiles have",
   async (name) => {
     const call = (credential: string, method: string, request: object): Promise<Reply> =>
-      node.service.wire(name).call(method, request, bearer(credential));
+      node().over(name, credential)(method, request);
     const ns = `ns-${name}`;
     const db = `${ns}--alice`;
     const mint = async (method: string, request: object): Promise<{ token: string; jti: string }> =>

@@ -1,8 +1,14 @@
 /** A namespace with policies of its own and of its profiles, as a client calls it. */
-import { ok } from "./service.ts";
-import type { Reply, Wire } from "./wires.ts";
+import { ok, type Service } from "./service.ts";
+import type { Reply, Wire, WireName } from "./wires.ts";
 
 let namespaces = 0;
+
+/** Makes the namespaces of a file's tests: each on the file's node by one of its wires, or on the node of the wire. */
+export const namespacesOn =
+  (service: () => Service) =>
+  (wire: WireName | Wire): GovernedNamespace =>
+    new GovernedNamespace(typeof wire === "string" ? service().wire(wire) : wire);
 
 /** A namespace of one test, by one wire. */
 export class GovernedNamespace {

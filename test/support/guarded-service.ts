@@ -1,7 +1,8 @@
 /** A node with authentication on, and the credentials of a test. */
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { bearer, guardedVariables, platformKey } from "./credentials.ts";
 import { startService, type RestAnswer, type Service } from "./service.ts";
+import type { Reply, WireName } from "./wires.ts";
 
 type Subject = { readonly db: string } | { readonly ns: string };
 
@@ -17,6 +18,8 @@ export interface Guarded {
     body?: unknown,
     headers?: Record<string, string>,
   ): Promise<RestAnswer>;
+  /** Calls over a wire with a credential, or without one. */
+  over(wire: WireName, credential: string | undefined): (method: string, request: object) => Promise<Reply>;
   /** Creates a database with the platform key. */
   create(name: string): Promise<string>;
 }
@@ -26,6 +29,19 @@ export async function startGuarded(variables: Record<string, string> = {}, direc
   return guarded(await startService({ ...guardedVariables, ...variables }, directory));
 }
 
+/** A node that asks for credentials, for all tests of a file: started before them, closed after them. */
+export function useGuarded(variables: Record<string, string> = {}): () => Guarded {
+  let node: Guarded | undefined;
+  beforeAll(async () => {
+    node = await startGuarded(variables);
+  });
+  afterAll(() => node?.service.close());
+  return () => {
+    if (!node) throw new Error("the node is not running outside a test");
+    return node;
+  };
+}
+
 /** The same over a node that runs already. */
 export function guarded(service: Service): Guarded {
   const call: Guarded["call"] = (credential, method, path, body, headers) =>
@@ -33,6 +49,7 @@ export function guarded(service: Service): Guarded {
   return {
     service,
     call,
+    over: (wire, credential) => (method, request) => service.wire(wire).call(method, request, bearer(credential)),
     async mint(subject, scope, expiresIn) {
       const path = "db" in subject ? `/v1/databases/${subject.db}/tokens` : `/v1/namespaces/${subject.ns}/tokens`;
       const { status, json, text } = await call(platformKey, "POST", path, {
