@@ -1,9 +1,7 @@
 /** The port under TLS: REST over both HTTP versions, chosen by ALPN, and gRPC; and nothing in the clear. */
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
 import { request as httpsRequest } from "node:https";
-import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -13,6 +11,7 @@ import { startNode, type RunningNode } from "../../src/server/node/compose.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { bombs, expectStranger, ingest } from "../support/bombs.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
+import { selfSignedPaths } from "../support/self-signed.ts";
 import { buildConfig } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { openSession, sendHttp2, sendRaw } from "../support/weighed-node.ts";
@@ -25,31 +24,9 @@ interface Secured {
 
 /** A node whose certificate is signed by itself, for the address it listens on. */
 async function startSecured(): Promise<Secured> {
-  const directory = temporaryDirectory();
-  const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
-  const subject = ["-subj", "/CN=palimpsest", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
-  execFileSync(
-    "openssl",
-    [
-      "req",
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-      "-days",
-      "2",
-      "-keyout",
-      key,
-      "-out",
-      cert,
-      ...subject,
-    ],
-    { stdio: "ignore" },
-  );
+  const { cert, key } = selfSignedPaths();
   const node = await startNode(
-    buildConfig(join(directory, "data"), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }),
+    buildConfig(temporaryDirectory(), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }),
     silentLog,
   );
   onTestFinished(() => node.close());

@@ -12,6 +12,7 @@ import type { ForwardedCall, PeerHost, Peers } from "../../src/service/placement
 import { platformKey } from "../support/credentials.ts";
 import { openEcho } from "../support/echo-node.ts";
 import { startGuarded } from "../support/guarded-service.ts";
+import { buildCall } from "../support/peer-node.ts";
 import { ok, startService } from "../support/service.ts";
 import { startCollector, type CollectedSpan, type TraceCollector } from "../support/trace-collector.ts";
 import { grpcWire, restWire, wireNames } from "../support/wires.ts";
@@ -221,18 +222,11 @@ test("a forwarded call's spans hang together: the request's, the sender's, the r
     nudge() {},
     close: async () => {},
   };
-  const call: ForwardedCall = {
+  const call = buildCall({
     target: { uuid: "hidden-uuid", branch: "hidden-branch" },
     call: { kind: "read", command: "kv.get", input: { key: "hidden-key" } },
-    budgetMs: 1,
-    minTxid: 0,
-    bytes: 0,
-    durable: false,
-    consistency: undefined,
-    caller: undefined,
-    term: 1,
     traceparent,
-  };
+  });
   await expect(tracing.peers(peers).forward("http://hidden-address", call)).rejects.toThrow("down");
   await expect(
     tracing.peers(peers).forward("http://hidden-address", { ...call, traceparent: undefined }),

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { connectNodeAdapter, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import {
   type ExchangeRequest,
   ExchangeRequestSchema,
@@ -119,6 +119,24 @@ export function buildCall(given: Partial<ForwardedCall> = {}): ForwardedCall {
     term: 1,
     ...given,
   };
+}
+
+/** What a host answers when nothing but the value matters. */
+export const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
+
+/** Calls until the answer has this value: a node that was given up is tried again only after a while. */
+export async function expectAnswer(
+  links: PeerLinks,
+  address: string,
+  value: unknown,
+  given: Partial<ForwardedCall> = {},
+): Promise<void> {
+  const call = (): Promise<unknown> =>
+    links.forward(address, buildCall(given)).then(
+      (answer) => answer.value,
+      () => undefined,
+    );
+  await expect.poll(call, { timeout: 10_000 }).toBe(value);
 }
 
 export const readCall: ForwardedCall["call"] = { kind: "read", command: "kv.get", input: { ns: "n", key: "k" } };

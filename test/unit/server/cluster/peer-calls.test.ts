@@ -8,6 +8,7 @@ import type { Answer } from "../../../../src/engine/api/protocol.ts";
 import { encodeAnswer } from "../../../../src/server/node-wire/node-messages.ts";
 import { openInlineEngine } from "../../../support/inline-engine.ts";
 import {
+  answered,
   buildCall,
   codec,
   openLinks,
@@ -20,7 +21,6 @@ import {
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
-const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe("calls", () => {

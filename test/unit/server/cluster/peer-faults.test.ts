@@ -18,6 +18,8 @@ import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { LinkProxy } from "../../../support/link-proxy.ts";
 import {
+  answered,
+  expectAnswer,
   buildCall,
   clusterKey,
   codec,
@@ -31,7 +33,6 @@ import {
 } from "../../../support/peer-node.ts";
 import { of, foreverAfter, saidBy } from "../../../support/exchanges.ts";
 
-const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 const never = (): Promise<Answer> => new Promise(() => {});
 
 /** Three seconds of silence in less than one. */
@@ -167,16 +168,7 @@ describe("a line that is lost with calls under way", () => {
     await expectLoss(links, peer, address, () => proxy.cut());
     expect(log.said).toMatchObject([{ level: "warn", fields: { address, calls: kinds.length } }]);
     proxy.restore();
-    await expect
-      .poll(
-        () =>
-          links.forward(address, buildCall({ minTxid: 2 })).then(
-            ({ value }) => value,
-            () => undefined,
-          ),
-        { timeout: 10_000 },
-      )
-      .toBe(2);
+    await expectAnswer(links, address, 2, { minTxid: 2 });
   });
 
   test.each([["requests", "answers"], ["requests"], ["answers"]] as const)(
@@ -186,16 +178,7 @@ describe("a line that is lost with calls under way", () => {
       const { links } = openLinks({ world: hasty });
       await expectLoss(links, peer, address, () => proxy.silence(...flows));
       proxy.restore();
-      await expect
-        .poll(
-          () =>
-            links.forward(address, buildCall({ minTxid: 2 })).then(
-              ({ value }) => value,
-              () => undefined,
-            ),
-          { timeout: 10_000 },
-        )
-        .toBe(2);
+      await expectAnswer(links, address, 2, { minTxid: 2 });
     },
   );
 
@@ -232,16 +215,7 @@ describe("a node that is not there", () => {
     expect(performance.now() - begun).toBeLessThan(2_000);
     expect(log.said.length).toBeLessThanOrEqual(2);
     const peer = await openPeer(() => answered(1), { listener: { port } });
-    await expect
-      .poll(
-        () =>
-          links.forward(address, buildCall()).then(
-            ({ value }) => value,
-            () => undefined,
-          ),
-        { timeout: 10_000 },
-      )
-      .toBe(1);
+    await expectAnswer(links, address, 1);
     expect(peer.served.length).toBe(1);
   });
 

@@ -1,7 +1,4 @@
 /** Links between nodes over real sockets: refusals, what is followed, orders, and how a link ends in good order. */
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -18,6 +15,7 @@ import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import {
+  answered,
   buildCall,
   codec,
   clusterKey,
@@ -28,9 +26,8 @@ import {
   welcome,
 } from "../../../support/peer-node.ts";
 import { seeded } from "../../../support/random.ts";
-import { temporaryDirectory } from "../../../support/temporary.ts";
+import { selfSigned } from "../../../support/self-signed.ts";
 
-const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const describeOutcome = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
@@ -296,40 +293,14 @@ describe("the end", () => {
 });
 
 test("under TLS with a certificate of an authority that the system knows, and not with another", async () => {
-  const directory = temporaryDirectory();
-  const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
-  execFileSync(
-    "openssl",
-    [
-      "req",
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-      "-days",
-      "2",
-      "-keyout",
-      key,
-      "-out",
-      cert,
-      "-subj",
-      "/CN=palimpsest",
-      "-addext",
-      "subjectAltName=IP:127.0.0.1",
-    ],
-    { stdio: "ignore" },
-  );
-  const peer = await openPeer(() => answered(1), {
-    listener: { tls: { key: readFileSync(key), cert: readFileSync(cert) } },
-  });
+  const tls = selfSigned();
+  const peer = await openPeer(() => answered(1), { listener: { tls } });
   const address = peer.address.replace("http:", "https:");
   const call: ForwardedCall = buildCall();
   await expect(openLinks().links.forward(address, call)).rejects.toThrow(Unreachable);
   expect(peer.served).toEqual([]);
   const known = getCACertificates("default");
   onTestFinished(() => setDefaultCACertificates(known));
-  setDefaultCACertificates([...known, readFileSync(cert, "utf8")]);
+  setDefaultCACertificates([...known, tls.cert.toString()]);
   expect((await openLinks().links.forward(address, call)).value).toBe(1);
 });

@@ -9,11 +9,11 @@ import {
   ExchangeResponseSchema,
 } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
 import { limits } from "../../../../src/base/limits.ts";
-import type { Answer } from "../../../../src/engine/api/protocol.ts";
 import { encodeAnswer, encodeCall } from "../../../../src/server/node-wire/node-messages.ts";
 import { Unreachable } from "../../../../src/service/placement/peers.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import {
+  answered,
   buildCall,
   clusterKey,
   codec,
@@ -26,8 +26,6 @@ import {
   welcome,
 } from "../../../support/peer-node.ts";
 import { of, foreverAfter, saidBy } from "../../../support/exchanges.ts";
-
-const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 
 describe("a node that talks nonsense", () => {
   const nonsense: readonly (readonly [string, (ids: number[]) => ExchangeResponse])[] = [

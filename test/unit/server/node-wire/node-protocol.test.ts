@@ -26,15 +26,21 @@ import {
 import { decodeValue } from "../../../../src/server/node-wire/value-decoder.ts";
 import { callSamples } from "../../../support/command-samples.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
-import { buildCall, openLinks, openPeer, openScripted, sayTo } from "../../../support/peer-node.ts";
+import {
+  answered,
+  expectAnswer,
+  buildCall,
+  openLinks,
+  openPeer,
+  openScripted,
+  sayTo,
+} from "../../../support/peer-node.ts";
 import { peerPieceBytes } from "../../../../src/server/node-wire/message-chunking.ts";
 
 const here = process.versions.v8.split(".", 1)[0]!;
 const clones = `1/${here}`;
 const elsewhere = codecsOn(`${Number(here) + 1}.6.233.17-node.53`);
 const [newest, legacy] = ownCodecs as [(typeof ownCodecs)[0], (typeof ownCodecs)[0]];
-
-const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 
 /** What a build before `protocols` begins with, and the calls that follow. */
 async function* oldCaller(protocol: string, ...calls: ExchangeRequest["calls"]): AsyncGenerator<ExchangeRequest> {
@@ -258,16 +264,7 @@ describe("a receiver of an older build", () => {
     });
     const { links } = openLinks();
     expect((await links.forward(address, buildCall())).value).toBe(3);
-    await expect
-      .poll(
-        () =>
-          links.forward(address, buildCall()).then(
-            ({ value }) => value,
-            () => undefined,
-          ),
-        { timeout: 10_000 },
-      )
-      .toBe("new");
+    await expectAnswer(links, address, "new");
     expect(newest.decode(heard.flatMap(({ calls }) => calls).at(-1)!.payload)).toEqual(
       (buildCall().call as { readonly input: unknown }).input,
     );

@@ -12,9 +12,10 @@ import { metricsText, type Snapshot } from "../../../../src/server/observability
 import { RequestMetrics } from "../../../../src/server/wire/request-metrics.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
 import { endpoints } from "../../../../src/service/call/methods.ts";
-import { type ForwardedCall, type PeerHost, type Peers, Unreachable } from "../../../../src/service/placement/peers.ts";
+import { type PeerHost, type Peers, Unreachable } from "../../../../src/service/placement/peers.ts";
 import { MeasuredStore, parseObjectKind } from "../../../../src/store/measured-store.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
+import { buildCall } from "../../../support/peer-node.ts";
 import { readMetrics, sumSamples } from "../../../support/metrics-text.ts";
 
 const world = realWorld();
@@ -267,17 +268,7 @@ test("forwarded calls are counted by what came of them, in both directions, and 
     new Error("bug"),
   ];
   const answer = { value: 1, txid: 2, durableTxid: 3 };
-  const call: ForwardedCall = {
-    target: { uuid, branch: "main" },
-    call: { kind: "sync" },
-    budgetMs: 1,
-    minTxid: 0,
-    bytes: 0,
-    durable: false,
-    consistency: undefined,
-    caller: undefined,
-    term: 1,
-  };
+  const call = buildCall({ call: { kind: "sync" } });
   const left = [...ends, ...ends];
   const serve = async (): Promise<typeof answer> => {
     const end = left.shift();

@@ -1,6 +1,5 @@
 /** Calls over gRPC, gRPC-Web and Connect: what is asked, answered and refused goes through whole, within bounds. */
 import { once } from "node:events";
-import * as net from "node:net";
 import { create, fromJson, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
@@ -14,6 +13,7 @@ import { IngestResponseSchema, MemorySchema, MemoryService } from "../../../../g
 import { type ErrorCode, errorCodes, ServiceError } from "../../../../src/base/faults/errors.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { jsonText, setJson } from "../../../../src/service/call/exact-json.ts";
+import { exchange } from "../../../support/dialled.ts";
 import { emptyAnswer, openEcho } from "../../../support/echo-node.ts";
 
 const wires: readonly (readonly [string, (baseUrl: string) => Transport])[] = [
@@ -241,11 +241,3 @@ describe("what is shared with REST", () => {
     expect([node.calls.length, node.faults.length]).toEqual([0, 0]);
   });
 });
-
-async function exchange(port: number, bytes: string): Promise<string> {
-  const socket = net.connect(port, "127.0.0.1");
-  socket.write(bytes);
-  let text = "";
-  for await (const chunk of socket) text += String(chunk);
-  return text;
-}

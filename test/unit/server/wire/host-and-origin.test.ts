@@ -1,6 +1,5 @@
 /** Who may call by which name and from which page: foreign hosts and origins get nothing, on every wire. */
 import * as http from "node:http";
-import * as net from "node:net";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
@@ -8,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { DataService } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import type { DoorsOptions } from "../../../../src/server/node/request-handler.ts";
+import { exchange } from "../../../support/dialled.ts";
 import { openEcho } from "../../../support/echo-node.ts";
 import { openSession, sendHttp2 } from "../../../support/weighed-node.ts";
 
@@ -48,14 +48,6 @@ function send(
     outgoing.on("error", reject);
     outgoing.end(body);
   });
-}
-
-async function exchange(port: number, bytes: string): Promise<string> {
-  const socket = net.connect(port, "127.0.0.1");
-  socket.write(bytes);
-  let text = "";
-  for await (const chunk of socket) text += String(chunk);
-  return text;
 }
 
 describe("without authentication", () => {

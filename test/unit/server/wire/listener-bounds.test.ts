@@ -4,7 +4,8 @@ import type * as net from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openEcho } from "../../../support/echo-node.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
-import { dial, selfSigned } from "../../../support/dialled.ts";
+import { dial } from "../../../support/dialled.ts";
+import { selfSigned } from "../../../support/self-signed.ts";
 
 describe("connections that say little", () => {
   const times = { preambleTimeoutMs: 100, headersTimeoutMs: 150, idleConnectionMs: 200, drainMs: 50 };

@@ -8,7 +8,8 @@ import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { RequestHandler, WireRequest, WireResponse } from "../../../../src/server/wire/listener.ts";
 import { emptyAnswer, openEcho } from "../../../support/echo-node.ts";
-import { dial, selfSigned } from "../../../support/dialled.ts";
+import { dial } from "../../../support/dialled.ts";
+import { selfSigned } from "../../../support/self-signed.ts";
 
 /** Answers with the HTTP version and the number of body bytes. */
 const count: RequestHandler = (request: WireRequest, response: WireResponse) => {
