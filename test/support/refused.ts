@@ -1,6 +1,8 @@
-/** The refusal of an act. */
-import { ServiceError } from "../../src/base/faults/errors.ts";
+/** What an act that must not succeed is refused with. */
+import { expect } from "vitest";
+import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
 
+/** The refusal of an act. */
 export function refused(act: () => unknown): ServiceError {
   try {
     act();
@@ -9,4 +11,14 @@ export function refused(act: () => unknown): ServiceError {
     throw error;
   }
   throw new Error("nothing was refused");
+}
+
+/** What object storage, or an object in it, had against an act. */
+export async function catchFailure(act: Promise<unknown>): Promise<StoreError> {
+  const error = await act.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(StoreError);
+  return error as StoreError;
 }

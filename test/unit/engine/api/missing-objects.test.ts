@@ -18,6 +18,18 @@ async function shipSome(node: TimedEngine, count: number, branch = "main"): Prom
   }
 }
 
+/** A writer of a key, and a node that follows it; from then on the store is not audited: it may lose what it has. */
+async function startFollowed(): Promise<{ time: VirtualTime; writer: LeasedNode; replica: LeasedNode }> {
+  const time = sharedTime();
+  const [writer, replica] = [new LeasedNode(time, "writer"), new LeasedNode(time, "replica")];
+  await writer.hold(1, 1e9);
+  await writer.put("k", "main", { durable: true });
+  await replica.renew(1e9);
+  expect(await replica.keys()).toEqual(["k"]);
+  time.store.watch = () => {};
+  return { time, writer, replica };
+}
+
 describe("a listed branch whose manifest is missing", () => {
   test("F39: keeps every object of its database meanwhile, and the operator is told what to do", async () => {
     const time = new VirtualTime();
@@ -91,13 +103,7 @@ describe("a listed branch whose manifest is missing", () => {
   });
 
   test("is told by a node that follows it, which goes on with its copy", async () => {
-    const time = sharedTime();
-    const [writer, replica] = [new LeasedNode(time, "writer"), new LeasedNode(time, "replica")];
-    await writer.hold(1, 1e9);
-    await writer.put("k", "main", { durable: true });
-    await replica.renew(1e9);
-    expect(await replica.keys()).toEqual(["k"]);
-    time.store.watch = () => {};
+    const { time, writer, replica } = await startFollowed();
     await time.of(time.store.delete(manifestKey(writer.uuid, "main")));
     await time.pass(5_000);
     expect(await replica.keys()).toEqual(["k"]);
@@ -127,13 +133,7 @@ describe("what cannot be read of a listed branch", () => {
 
 describe("a database of which object storage has nothing any more", () => {
   test("F39: is not taken for deleted by a node that follows it: its copy stays", async () => {
-    const time = sharedTime();
-    const [writer, replica] = [new LeasedNode(time, "writer"), new LeasedNode(time, "replica")];
-    await writer.hold(1, 1e9);
-    await writer.put("k", "main", { durable: true });
-    await replica.renew(1e9);
-    expect(await replica.keys()).toEqual(["k"]);
-    time.store.watch = () => {};
+    const { time, writer, replica } = await startFollowed();
     for (const key of pool(time, writer)) await time.of(time.store.delete(key));
     await time.pass(60_000);
     expect(await describeOutcome(replica.keys())).not.toBe("database_not_found");

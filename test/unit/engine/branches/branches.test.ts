@@ -49,13 +49,14 @@ describe("a fork", () => {
     await node.branch({ act: "checkpoint", name: "c" });
     await node.put("k7");
     expect(time.manifest(node.uuid).tail.length).toBeGreaterThan(0);
-    for (const [at, count] of [
+    const counts = [
       ["0", 0],
       ["2", 2],
       ["5", 5],
       ["c", 6],
       ["7", 7],
-    ] as const) {
+    ] as const;
+    for (const [at, count] of counts) {
       await node.branch({ act: "fork", name: `f${at}`, at });
       expect(await node.keys(`f${at}`)).toHaveLength(count);
       expect((await node.put("own", `f${at}`)).txid).toBe(Number(at === "c" ? 6 : at) + 1);
@@ -66,14 +67,7 @@ describe("a fork", () => {
       code: "not_found",
     });
     const again = await node.again(true);
-    for (const [at, count] of [
-      ["0", 0],
-      ["2", 2],
-      ["5", 5],
-      ["c", 6],
-      ["7", 7],
-    ] as const)
-      expect(await again.keys(`f${at}`)).toHaveLength(count + 1);
+    for (const [at, count] of counts) expect(await again.keys(`f${at}`)).toHaveLength(count + 1);
     expect(time.store.violations).toEqual([]);
   });
 

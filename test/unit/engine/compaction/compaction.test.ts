@@ -30,6 +30,7 @@ import { segmentPagesMax } from "../../../../src/format/history/segment.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { BranchModel } from "../../../support/branch-model.ts";
 import { withStore } from "../../../support/model-source.ts";
+import { catchFailure } from "../../../support/refused.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { ShippedDatabase } from "../../../support/shipped-database.ts";
@@ -42,15 +43,6 @@ async function sampleBranch(): Promise<BranchModel> {
     await branch.ship(false);
   }
   return branch;
-}
-
-async function catchFailure(act: Promise<unknown>): Promise<StoreError> {
-  const error = await act.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(StoreError);
-  return error as StoreError;
 }
 
 async function listKeys(source: PageSource): Promise<readonly string[]> {

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
+import { holdManifests } from "../../../support/leased-node.ts";
 import { seeded } from "../../../support/random.ts";
 import type { VirtualTime } from "../../../support/timed-engine.ts";
 import { noise, TimedEngine } from "../../../support/timed-engine.ts";
@@ -78,7 +79,7 @@ describe("whoever is paused", () => {
     const { time, node, collect } = startCollected();
     await node.put("k", "main", { durable: true });
     const held = Promise.withResolvers<void>();
-    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine");
+    holdManifests(time, held.promise);
     await node.put("k2");
     await time.pass(2_000);
     for (let round = 0; round < 3; round++) {
@@ -97,7 +98,7 @@ describe("whoever is paused", () => {
     const { time, node, collect } = startCollected();
     await node.put("k", "main", { durable: true });
     const held = Promise.withResolvers<void>();
-    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: held.promise } : "fine");
+    holdManifests(time, held.promise);
     await node.put("k2");
     await time.pass(2_000);
     time.store.decideFate = () => "fine";

@@ -13,18 +13,19 @@ import { replicaPatienceMs } from "../../../../src/engine/replica/replica-follow
 import { refreshPatienceMs } from "../../../../src/engine/pool/registry.ts";
 import { longMs, durable, pair, shipMany, pin, unpin, setAside } from "../../../support/followed-writer.ts";
 
+/** A node that has acknowledged a write that object storage does not have, and that has lost its lease. */
+async function runAhead(): Promise<{ time: VirtualTime; node: LeasedNode; ship: () => void }> {
+  const time = sharedTime();
+  const node = new LeasedNode(time, "node");
+  await node.hold(1, longMs);
+  await node.put("first", "main", durable);
+  time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
+  await node.put("logged");
+  await node.lose();
+  return { time, node, ship: () => void (time.store.decideFate = () => "fine") };
+}
+
 describe("a file of a node that was the writer", () => {
-  /** The node has acknowledged a write that object storage does not have, and has lost its lease. */
-  async function runAhead(): Promise<{ time: VirtualTime; node: LeasedNode; ship: () => void }> {
-    const time = sharedTime();
-    const node = new LeasedNode(time, "node");
-    await node.hold(1, longMs);
-    await node.put("first", "main", durable);
-    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
-    await node.put("logged");
-    await node.lose();
-    return { time, node, ship: () => void (time.store.decideFate = () => "fine") };
-  }
   const listing = (node: LeasedNode, more: object = {}): Promise<readonly string[]> =>
     node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon(more)).then(({ value }) => value.keys);
 
@@ -186,15 +187,9 @@ describe("a purge of copies", () => {
   });
 
   test("ships first what this node acknowledged and has not shipped, and is refused while that cannot be", async () => {
-    const time = sharedTime();
-    const node = new LeasedNode(time, "node");
-    await node.hold(1, longMs);
-    await node.put("first", "main", durable);
-    time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/head/") ? "refused" : "fine");
-    await node.put("logged");
-    await node.lose();
+    const { time, node, ship } = await runAhead();
     expect(await describeOutcome(time.of(node.client.removeCopies(node.uuid, node.soon())))).toBe("unavailable");
-    time.store.decideFate = () => "fine";
+    ship();
     await time.of(node.client.removeCopies(node.uuid, node.soon()));
     expect(readdirSync(join(node.directory, "db"))).toEqual([]);
     expect(time.manifest(node.uuid).txid).toBe(2);

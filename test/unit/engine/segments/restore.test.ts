@@ -12,6 +12,7 @@ import type { SegmentRef } from "../../../../src/format/history/refs.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { BranchModel } from "../../../support/branch-model.ts";
 import { withStore } from "../../../support/model-source.ts";
+import { catchFailure } from "../../../support/refused.ts";
 import { seeded } from "../../../support/random.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
 import { sampleBranch } from "../../../support/restored-branch.ts";
@@ -30,15 +31,6 @@ function tampered(
       return found && bytes && { ...found, bytes };
     },
   });
-}
-
-async function catchFailure(act: Promise<unknown>): Promise<StoreError> {
-  const error = await act.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(StoreError);
-  return error as StoreError;
 }
 
 const flip = (bytes: Uint8Array, at: number): Uint8Array => {

@@ -11,6 +11,20 @@ import { startAudited } from "../../../support/audited-node.ts";
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
+/** So many writers at once, each with a write every 20 ms until so much time has passed; resolves when all are done. */
+async function writeFor(node: TimedEngine, count: number, forMs: number, written: () => void): Promise<void> {
+  const { scheduler } = node.time;
+  const until = scheduler.nowMs + forMs;
+  const writers = Array.from({ length: count }, async (_, writer) => {
+    for (let n = 0; scheduler.nowMs < until; n++) {
+      await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
+      written();
+      await scheduler.sleep(20);
+    }
+  });
+  await Promise.all(writers);
+}
+
 const logBytes = (node: TimedEngine): number => statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size;
 
 describe("the log", () => {
@@ -96,15 +110,7 @@ describe("the log", () => {
     // The store is slower than the writers: without a hold there would always be something that is not shipped.
     time.store.decideFate = () => ({ held: time.scheduler.sleep(40) });
     let most = 0;
-    const until = time.scheduler.nowMs + 6_000;
-    const writers = Array.from({ length: 8 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        most = Math.max(most, logBytes(node));
-        await time.scheduler.sleep(20);
-      }
-    });
-    await time.of(Promise.all(writers));
+    await time.of(writeFor(node, 8, 6_000, () => (most = Math.max(most, logBytes(node)))));
     expect(node.engine.counters.groups).toBeGreaterThan(300);
     expect(most).toBeLessThan(4 * MiB);
   });
@@ -115,15 +121,7 @@ describe("the log", () => {
     let down = false;
     time.store.decideFate = () => (down ? "refused" : { held: time.scheduler.sleep(300) });
     let done = 0;
-    const until = time.scheduler.nowMs + 8_000;
-    const writers = Array.from({ length: 4 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        done++;
-        await time.scheduler.sleep(20);
-      }
-    });
-    const writing = Promise.all(writers);
+    const writing = writeFor(node, 4, 8_000, () => done++);
     await time.pass(2_000);
     down = true;
     await time.pass(1_000);
@@ -139,15 +137,7 @@ describe("the log", () => {
     let hangs = false;
     time.store.decideFate = () => ({ held: time.scheduler.sleep(hangs ? 25_000 : 50) });
     let done = 0;
-    const until = time.scheduler.nowMs + 15_000;
-    const writers = Array.from({ length: 4 }, async (_, writer) => {
-      for (let n = 0; time.scheduler.nowMs < until; n++) {
-        await node.putting(`k${writer}-${n}`, "main", {}, noise(8 * KiB, n));
-        done++;
-        await time.scheduler.sleep(20);
-      }
-    });
-    const writing = Promise.all(writers);
+    const writing = writeFor(node, 4, 15_000, () => done++);
     await time.pass(2_000);
     hangs = true;
     await time.pass(3_000);

@@ -1,19 +1,9 @@
 /** User SQL as a batch: results and refusals of each statement, what counts as a write, parameters, and bounds. */
 import { describe, expect, test } from "vitest";
-import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits.ts";
+import { refused } from "../../../support/refused.ts";
 import { SqlDatabase } from "../../../support/sql-database.ts";
 import { sqlRowsMax, sqlResultBytesMax } from "../../../../src/model/sql/sql.ts";
-
-function refused(act: () => unknown): ServiceError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ServiceError) return error;
-    throw error;
-  }
-  throw new Error("nothing was refused");
-}
 
 describe("a batch", () => {
   test("core-04: DDL, an insert with parameters and a select give one result each, rows as arrays", () => {

@@ -17,6 +17,18 @@ function closing(request: http.ClientRequest): Promise<void> {
   return new Promise((resolve) => request.on("close", resolve));
 }
 
+/** A request whose body is not sent yet, on a connection of its own. */
+function beginPost(port: number, headers: Record<string, string> = {}): http.ClientRequest {
+  return http.request({
+    port,
+    host: "127.0.0.1",
+    method: "POST",
+    path: "/v1/databases",
+    agent: false,
+    headers: { "content-type": "application/json", ...headers },
+  });
+}
+
 const memories = "/v1/memory/acme/bot/memories";
 
 describe("bodies", () => {
@@ -291,14 +303,7 @@ describe("sizes", () => {
 
   test("a refused body that never ends is cut", async () => {
     const node = await openEcho();
-    const request = http.request({
-      port: node.port,
-      host: "127.0.0.1",
-      method: "POST",
-      path: "/v1/databases",
-      agent: false,
-      headers: { "content-type": "application/json" },
-    });
+    const request = beginPost(node.port);
     const closed = closing(request);
     const chunk = Buffer.alloc(1024 * 1024);
     let sent = 0;
@@ -311,14 +316,7 @@ describe("sizes", () => {
 
   test("a client that goes away in the middle is nobody's fault", async () => {
     const node = await openEcho();
-    const request = http.request({
-      port: node.port,
-      host: "127.0.0.1",
-      method: "POST",
-      path: "/v1/databases",
-      agent: false,
-      headers: { "content-type": "application/json", "content-length": "10" },
-    });
+    const request = beginPost(node.port, { "content-length": "10" });
     const closed = closing(request);
     request.write("{", () => request.destroy());
     await closed;

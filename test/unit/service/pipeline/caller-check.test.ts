@@ -12,10 +12,10 @@ import { buildSigningKey } from "../../../../src/control/access/signing-key.ts";
 import { Tokens } from "../../../../src/control/access/tokens.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
 import { Authorization } from "../../../../src/service/pipeline/caller-check.ts";
-import type { Call } from "../../../../src/service/call/call.ts";
+import type { Call, Dispatch } from "../../../../src/service/call/call.ts";
 import type { Context, Handler } from "../../../../src/service/call/context.ts";
 import { endpoints } from "../../../../src/service/call/methods.ts";
-import { createPipeline } from "../../../../src/service/pipeline/pipeline.ts";
+import { createPipeline, type PipelineOptions } from "../../../../src/service/pipeline/pipeline.ts";
 import { databaseTarget } from "../../../../src/service/handlers/targets.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { StoredObject } from "../../../../src/store/port/object-store.ts";
@@ -42,14 +42,8 @@ function open() {
     new Credentials({ tokens, signingKey, platformKey: "key", world }),
     databases,
   );
-  const call = (
-    method: string,
-    request: Record<string, unknown>,
-    token: string,
-    handler: Handler,
-  ): Promise<unknown> => {
-    const endpoint = endpoints.find(({ name }) => name === method)!;
-    const pipeline = createPipeline({
+  const build = (method: string, handler: Handler, audit?: PipelineOptions["audit"]): Dispatch =>
+    createPipeline({
       handlers: new Map([[method, handler]]),
       world,
       requestTimeoutMs: 1_000,
@@ -57,20 +51,25 @@ function open() {
       controlPerSecond: 10,
       durability: "standard",
       authorization,
+      audit,
     });
-    const message = Object.assign(create(endpoint.method.input), request);
-    return pipeline({
-      endpoint,
-      message,
-      credential: token,
-      remoteAddress: "",
-      hostDatabase: undefined,
-      headers: {},
-      deadlineMs: undefined,
-      signal: undefined,
-    } satisfies Call);
+  const call = (method: string, request: Record<string, unknown>, token: string, handler: Handler): Promise<unknown> =>
+    build(method, handler)(buildCall(method, request, token));
+  return { store, databases, build, call };
+}
+
+function buildCall(method: string, request: Record<string, unknown>, credential: string): Call {
+  const endpoint = endpoints.find(({ name }) => name === method)!;
+  return {
+    endpoint,
+    message: Object.assign(create(endpoint.method.input), request),
+    credential,
+    remoteAddress: "",
+    hostDatabase: undefined,
+    headers: {},
+    deadlineMs: undefined,
+    signal: undefined,
   };
-  return { store, databases, call };
 }
 
 const reached: Handler = async () => ({});
@@ -150,34 +149,15 @@ test("a handler's own demand is judged on the call's target and by its standing"
 });
 
 test("a call that its wire has refused reaches no handler, whatever it brings", async () => {
-  const { databases } = open();
-  const authorization = new Authorization(
-    new Credentials({ tokens, signingKey, platformKey: "key", world }),
-    databases,
-  );
-  const endpoint = endpoints.find(({ name }) => name === "ControlService.ListDatabases")!;
+  const method = "ControlService.ListDatabases";
   const ends: string[] = [];
   let wasReached = false;
-  const pipeline = createPipeline({
-    handlers: new Map([[endpoint.name, async () => ((wasReached = true), {})]]),
-    world,
-    requestTimeoutMs: 1_000,
-    concurrency: new Concurrency(1),
-    controlPerSecond: 10,
-    durability: "standard",
-    authorization,
-    audit: (_context, { outcome }) => void ends.push(outcome),
-  });
-  const call: Call = {
-    endpoint,
-    message: create(endpoint.method.input),
-    credential: "key",
-    remoteAddress: "",
-    hostDatabase: undefined,
-    headers: {},
-    deadlineMs: undefined,
-    signal: undefined,
-  };
+  const pipeline = open().build(
+    method,
+    async () => ((wasReached = true), {}),
+    (_context, { outcome }) => void ends.push(outcome),
+  );
+  const call = buildCall(method, {}, "key");
   await expect(pipeline({ ...call, caller: Promise.reject(new Error("refused")) })).rejects.toThrow("refused");
   expect(wasReached).toBe(false);
   await pipeline(call);
