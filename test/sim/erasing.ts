@@ -19,9 +19,8 @@ import { HostileStore, noFaults } from "./hostile-store.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";
 import { SimNode } from "./sim-node.ts";
-import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
-import { Trial } from "./trial.ts";
+import { lastLines, Trial, type Outcome } from "./trial.ts";
 
 const uuid = "00000000-0000-4000-8000-000000000001";
 const storyMsMax = 24 * 3_600_000;
@@ -83,17 +82,8 @@ class ErasureStory {
     );
     this.#node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
-    const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return {
-      seed: this.#seed,
-      failure: this.#trial.failure,
-      traceHash,
-      steps,
-      virtualMs: nowMs,
-      crashes: this.#crashes,
-      counts: { ...this.#counts, ...this.#store.counts },
-      lines,
-    };
+    const counts = { ...this.#counts, ...this.#store.counts };
+    return this.#trial.outcome({ seed: this.#seed, crashes: this.#crashes, counts });
   }
 
   async #story(): Promise<void> {

@@ -19,9 +19,8 @@ import { HostileStore, noFaults } from "./hostile-store.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk } from "./sim-disk.ts";
 import { SimNode, type Crash } from "./sim-node.ts";
-import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
-import { Trial } from "./trial.ts";
+import { lastLines, Trial, type Outcome } from "./trial.ts";
 import { seenNotedMs } from "../../src/engine/local/seen-manifests.ts";
 
 export interface Meddling {
@@ -103,17 +102,8 @@ class LossStory {
     );
     this.#node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
-    const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return {
-      seed: this.#seed,
-      failure: this.#trial.failure,
-      traceHash,
-      steps,
-      virtualMs: nowMs,
-      crashes: this.#crashes,
-      counts: { ...this.#counts, ...this.#clients.counts, ...this.#store.counts },
-      lines,
-    };
+    const counts = { ...this.#counts, ...this.#clients.counts, ...this.#store.counts };
+    return this.#trial.outcome({ seed: this.#seed, crashes: this.#crashes, counts });
   }
 
   get #main(): BranchModel {

@@ -1,6 +1,7 @@
 /** Seeded runs of the whole engine under every fault at once, and planted bugs that such runs must see. */
 import { describe, expect, test } from "vitest";
-import { simulate, type Outcome } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
+import type { Outcome } from "./trial.ts";
 import { drawPlot, type Bugs } from "./plot.ts";
 
 /** As many as fit in half a minute; many more run apart, with `npm run sim`. */

@@ -1,7 +1,7 @@
 /** Seeded runs of several nodes that share databases, and planted bugs that such runs must see. */
 import { describe, expect, test } from "vitest";
 import { simulateShared, type SharedBugs } from "./shared-simulation.ts";
-import type { Outcome } from "./simulation.ts";
+import type { Outcome } from "./trial.ts";
 
 /** Few, as each is half a minute of three nodes; many more run apart, with `npm run sim -- --shared`. */
 const seeds = 12;

@@ -28,9 +28,8 @@ import { planActs } from "./acts-dose.ts";
 import { SharedNode } from "./shared-node.ts";
 import { soundDisk } from "./sim-disk.ts";
 import { SimNode, turnedClock, type Crash } from "./sim-node.ts";
-import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
-import { Trial } from "./trial.ts";
+import { lastLines, Trial, type Outcome } from "./trial.ts";
 
 /** Planted bugs. */
 export interface SharedBugs extends StoreBugs {
@@ -146,17 +145,8 @@ class SharedSimulation {
     );
     for (const node of this.#nodes.values()) node.sim.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
-    const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return {
-      seed: this.#seed,
-      failure: this.#trial.failure,
-      traceHash,
-      steps,
-      virtualMs: nowMs,
-      crashes: this.#crashes,
-      lines,
-      counts: { ...this.#clients.counts, ...this.#counts, ...this.#store.counts },
-    };
+    const counts = { ...this.#clients.counts, ...this.#counts, ...this.#store.counts };
+    return this.#trial.outcome({ seed: this.#seed, crashes: this.#crashes, counts });
   }
 
   async #story(): Promise<void> {

@@ -15,27 +15,13 @@ import { outside, Scheduler, stream } from "./scheduler.ts";
 import { soundDisk } from "./sim-disk.ts";
 import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
-import { Trial } from "./trial.ts";
+import { lastLines, Trial, type Outcome } from "./trial.ts";
 import type { Plot, Bugs } from "./plot.ts";
-
-export interface Outcome {
-  readonly seed: number;
-  readonly failure: Error | undefined;
-  readonly traceHash: string;
-  readonly steps: number;
-  readonly virtualMs: number;
-  readonly crashes: number;
-  readonly counts: Readonly<Record<string, number>>;
-  /** The trace's last lines, or all of them when they were asked for. */
-  readonly lines: readonly string[];
-}
 
 const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 /** Everything must come to rest within this once the faults have stopped. */
 const quietMsMax = 180_000;
 const storyMsMax = 24 * 3_600_000;
-/** So many lines of a trace are kept for whoever looks at a failure. */
-export const lastLines = 60;
 
 class Simulation {
   readonly #seed: number;
@@ -116,17 +102,8 @@ class Simulation {
     );
     for (const node of this.#nodes) node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
-    const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return {
-      seed: this.#seed,
-      failure: this.#trial.failure,
-      traceHash,
-      steps,
-      virtualMs: nowMs,
-      crashes: this.#crashes,
-      counts: { ...this.#clients.counts, ...this.#store.counts },
-      lines,
-    };
+    const counts = { ...this.#clients.counts, ...this.#store.counts };
+    return this.#trial.outcome({ seed: this.#seed, crashes: this.#crashes, counts });
   }
 
   async #story(): Promise<void> {

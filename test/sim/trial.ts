@@ -2,17 +2,29 @@
 import type { Scheduler } from "./scheduler.ts";
 import { Violation } from "./asks.ts";
 
+/** What a run came to. */
+export interface Outcome {
+  readonly seed: number;
+  readonly failure: Error | undefined;
+  readonly traceHash: string;
+  readonly steps: number;
+  readonly virtualMs: number;
+  readonly crashes: number;
+  readonly counts: Readonly<Record<string, number>>;
+  /** The trace's last lines, or all of them when they were asked for. */
+  readonly lines: readonly string[];
+}
+
+/** So many lines of a trace are kept for whoever looks at a failure. */
+export const lastLines = 60;
+
 export class Trial {
   readonly #scheduler: Scheduler;
+  /** What went wrong first. */
   #failure: Error | undefined;
 
   constructor(scheduler: Scheduler) {
     this.#scheduler = scheduler;
-  }
-
-  /** What went wrong first. */
-  get failure(): Error | undefined {
-    return this.#failure;
   }
 
   readonly fail = (error: unknown): void => {
@@ -38,5 +50,11 @@ export class Trial {
       await this.#scheduler.run(() => false, this.#scheduler.nowMs + 0.1).catch(this.fail);
       process.off("unhandledRejection", unhandled);
     }
+  }
+
+  /** What the run came to, once it is over. */
+  outcome(told: Pick<Outcome, "seed" | "crashes" | "counts">): Outcome {
+    const { traceHash, steps, nowMs, lines } = this.#scheduler;
+    return { ...told, failure: this.#failure, traceHash, steps, virtualMs: nowMs, lines };
   }
 }
