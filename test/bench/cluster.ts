@@ -4,7 +4,8 @@
  * servers.
  */
 import { readFileSync } from "node:fs";
-import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
 import { load, median, quantile, RawClient, type LoadResult, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 

@@ -4,6 +4,7 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import type { ErasedCoupon, Expunged } from "../../src/engine/api/protocol.ts";
@@ -179,7 +180,7 @@ class CountingStore implements ObjectStore {
 
 const gcGraceMs = 1_000;
 const quietMs = 3_000;
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
 const target = { uuid: uuidOf(1), branch: "main" };
 
 /** Erases the memory; a coupon that is due. */

@@ -1,6 +1,7 @@
 /** How long one client's ingest takes at worst, with shipping and without, in turn; and what one ship is made of. */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { makeCanonical } from "../../src/format/history/pages.ts";
@@ -31,10 +32,6 @@ interface Side {
   readonly client: Awaited<ReturnType<typeof openClient>>;
   readonly rounds: number[][];
   step: number;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /**

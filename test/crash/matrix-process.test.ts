@@ -4,6 +4,7 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
@@ -21,7 +22,6 @@ import { temporaryDirectory } from "../support/temporary.ts";
 const minuteMs = 60_000;
 const target = { uuid: uuidOf(1), branch: "main" };
 const support = (name: string): string => join(import.meta.dirname, "../support", name);
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The largest log below the folder. */
 function logBytes(directory: string): number {

@@ -1,7 +1,8 @@
 /** A cluster with authentication: the key between its nodes, forwarded identities, and tokens of what was deleted. */
 import { connect as connectHttp2 } from "node:http2";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
+import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { grpcWire, restWire, wireNames, type Wire } from "../support/wires.ts";
 import { expectOk, ingest, summariesAt, readUuid } from "../support/cluster-calls.ts";

@@ -2,8 +2,9 @@
  * Three nodes on one etcd and one S3 server: a database has one writer, every node serves it, and all that a client
  * says with a call reaches whoever answers it (acceptance: Distribution, Replica stream, auth-16).
  */
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
+import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
 import { grpcWire, restWire, wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
 import { expectOk, ingest, summariesAt, readUuid } from "../support/cluster-calls.ts";
 

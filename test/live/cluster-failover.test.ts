@@ -2,18 +2,11 @@
  * Nodes of a cluster that die, sleep, lose etcd or object storage, or are stopped in good order: who writes then, how
  * soon, and that nothing is acknowledged that does not hold.
  */
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { judge } from "../support/cluster-chaos.ts";
 import { ClusterLoad } from "../support/cluster-load.ts";
-import {
-  Cluster,
-  clusterNeed,
-  eventually,
-  hasCluster,
-  leaseTtlMs,
-  pause,
-  type ClusterNode,
-} from "../support/cluster.ts";
+import { Cluster, clusterNeed, eventually, hasCluster, leaseTtlMs, type ClusterNode } from "../support/cluster.ts";
 import type { Trouble, Write } from "../support/history-checker.ts";
 import type { callRest } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";

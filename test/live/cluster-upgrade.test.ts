@@ -6,16 +6,9 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type Build,
-  Cluster,
-  clusterNeed,
-  eventually,
-  hasCluster,
-  pause,
-  type ClusterNode,
-} from "../support/cluster.ts";
+import { type Build, Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
 import { inGate } from "../support/gate.ts";
 import { buildEntry, clonesOnlyCommit, hasReleasedBuild } from "../support/released-build.ts";
 import { sampleRequests, unserved } from "../support/requests.ts";

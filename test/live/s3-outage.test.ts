@@ -4,6 +4,7 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import {
   countingClients,
@@ -22,8 +23,6 @@ const requestTimeoutMs = 3_000;
 const slackMs = 1_500;
 /** More than a node remembers by itself which databases there are. */
 const outageMs = 12_000;
-
-const pause = (durationMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, durationMs));
 
 /** Every try of one client, with when it was sent. */
 interface Tried {

@@ -2,6 +2,7 @@
  * Branches, checkpoints and rewind over both wires: the acceptance list's Branching and the lines of others that need
  * them.
  */
+import { setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { BranchedDatabase, everywhere, fill, marks } from "../support/branched-database.ts";
@@ -10,8 +11,6 @@ import { type Reply, wireNames } from "../support/wires.ts";
 
 const service = useService();
 const onBoth = test.each(wireNames);
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function database(name: (typeof wireNames)[number]): Promise<BranchedDatabase> {
   return new BranchedDatabase(service().wire(name), await service().database());

@@ -13,6 +13,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { realWorld } from "../../src/base/world.ts";
 import { openStore } from "../../src/store/open-store.ts";
@@ -49,7 +50,7 @@ if (values.disk) {
   await soakDisk(durationMs, Number(values.seed));
   process.exit();
 }
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
 const sampleMs = 10_000;
 
 const server = await startS3Server();

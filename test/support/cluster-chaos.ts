@@ -3,7 +3,8 @@
  * etcd and object storage fall silent or are killed, links break in each way. In the end everything heals, what is
  * there is read from every node and from one with an empty disk, and the checker judges.
  */
-import { Cluster, type ClusterNode, eventually, leaseTtlMs, linkNames, pause } from "./cluster.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { Cluster, type ClusterNode, eventually, leaseTtlMs, linkNames } from "./cluster.ts";
 import { ClusterLoad } from "./cluster-load.ts";
 import { checkHistory, type FinalState, type Trouble, type Verdict } from "./history-checker.ts";
 import { seeded } from "./random.ts";

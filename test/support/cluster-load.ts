@@ -5,7 +5,8 @@
  * Every write is a value of its own: a key, a turn or a memory. A write is never sent twice, so that what is there
  * twice is the service's doing.
  */
-import { pause, type Cluster, type ClusterNode } from "./cluster.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Cluster, type ClusterNode } from "./cluster.ts";
 import type { FinalState, Operation, Probe, Read, Seen, Write } from "./history-checker.ts";
 import { grpcWire, restWire, type Reply, type Wire } from "./wires.ts";
 import { type Medium, namespace, listMedia, findMedium } from "./load-media.ts";

@@ -9,6 +9,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "./etcd-server.ts";
 import { LinkProxy } from "./link-proxy.ts";
 import { callRest, freePort, startNodeProcess, type NodeProcess } from "./node-process.ts";
@@ -22,8 +23,6 @@ export const clusterNeed = `${etcdNeed}${s3ServerNeed}`;
 
 /** How long a lease outlives its node. */
 export const leaseTtlMs = 10_000;
-
-export const pause = (durationMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, durationMs));
 
 /** Tries until it does not throw, and throws what it last threw when the time is over. */
 export async function eventually<Value>(withinMs: number, act: () => Promise<Value>): Promise<Value> {

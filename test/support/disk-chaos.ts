@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import {
   countingClients,
   expectSound,
@@ -46,7 +47,6 @@ export interface DiskChaosCounts {
  * to ship.
  */
 const recoveryMsMax = 45_000;
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** One kind of trouble, by chance as hard as it may come. */
 function draw(random: () => number): readonly [name: string, trouble: DiskTrouble, lastingMs: number] {

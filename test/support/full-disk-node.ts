@@ -5,6 +5,7 @@
  */
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { countingClients, expectSound, prepareCounting } from "./counting-clients.ts";
 import { startNodeProcess } from "./node-process.ts";
 import { seeded } from "./random.ts";
@@ -12,7 +13,6 @@ import { seeded } from "./random.ts";
 const [disk, runs, seed] = process.argv.slice(2) as [string, string, string];
 const random = seeded(Number(seed));
 const counts = { acknowledged: 0, durable: 0, refused: 0 };
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Leaves about this much room on the disk. */
 function fill(leftBytes: number): void {

@@ -1,9 +1,8 @@
 /** The link that tests break: what comes through, what does not, and what comes later. */
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { LinkProxy } from "../../support/link-proxy.ts";
-
-const pause = (durationMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, durationMs));
 
 /** A server that sends back what it gets, behind a link. */
 async function echo(): Promise<LinkProxy> {

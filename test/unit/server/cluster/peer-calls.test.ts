@@ -1,4 +1,5 @@
 /** Calls from node to node over real sockets: values, order, and what many or large ones do to each other. */
+import { setTimeout as pause } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type ExchangeRequest, ExchangeResponseSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
@@ -20,8 +21,6 @@ import {
 } from "../../../support/peer-node.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe("calls", () => {
   test("reads and writes of a real engine: values, states and refusals as they would be here", async () => {

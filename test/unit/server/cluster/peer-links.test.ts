@@ -1,4 +1,5 @@
 /** Links between nodes over real sockets: refusals, what is followed, orders, and how a link ends in good order. */
+import { setTimeout as pause } from "node:timers/promises";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -28,7 +29,6 @@ import {
 import { seeded } from "../../../support/random.ts";
 import { selfSigned } from "../../../support/self-signed.ts";
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const describeOutcome = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => "ok",

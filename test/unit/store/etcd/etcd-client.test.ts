@@ -1,6 +1,7 @@
 /** The client of etcd against servers that fail as they please; what etcd itself does is in test/live/etcd-leases. */
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -62,7 +63,6 @@ const fails =
     });
 const change = [put("k", "v")];
 const look = [get("k")];
-const pause = (durationMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, durationMs));
 
 describe("an endpoint", () => {
   test.each([
