@@ -174,14 +174,8 @@ describe("palimpsest doctor", () => {
     await sql(service, "two", "INSERT INTO t VALUES (9)");
     await service.close();
     const before = fingerprint(fleet.directory);
-    const found = await diagnosed(
-      "--data-dir",
-      fleet.directory,
-      "--object-store",
-      `file://${older}`,
-      "--database",
-      "two",
-    );
+    const flags = ["--data-dir", fleet.directory, "--object-store", `file://${older}`, "--database", "two"];
+    const found = await diagnosed(...flags);
     const ahead = found.findings.find(({ kind }) => kind === "file_ahead");
     expect(ahead?.what).toContain("2 transactions are on this disk only");
     expect(fingerprint(fleet.directory)).toBe(before);
@@ -191,14 +185,7 @@ describe("palimpsest doctor", () => {
     const database = new Database(path);
     database.pragma("journal_mode = wal");
     database.exec("UPDATE __service_state SET txid = txid + 1");
-    const logged = await diagnosed(
-      "--data-dir",
-      fleet.directory,
-      "--object-store",
-      `file://${older}`,
-      "--database",
-      "two",
-    );
+    const logged = await diagnosed(...flags);
     database.close();
     expect(logged.findings.find(({ kind }) => kind === "file_ahead")?.what).toContain(
       "3 transactions are on this disk only",

@@ -265,6 +265,17 @@ export const sampleCoupon: ErasureCoupon = {
   traces: { key: countingBytes(32, 14), windows: countingBytes(60, 15), windowsTotal: 70 },
 };
 
+/** The same, of which nothing is known yet but that it was asked for. */
+export const sampleBegunCoupon: ErasureCoupon = {
+  ...sampleCoupon,
+  status: "begun",
+  memoryIds: [],
+  points: [],
+  blockedBy: undefined,
+  waitingFor: undefined,
+  traces: undefined,
+};
+
 /** An erasure that waits for the copies of two nodes. */
 export const sampleAwaitingCoupon: ErasureCoupon = {
   ...sampleCoupon,

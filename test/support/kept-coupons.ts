@@ -5,7 +5,7 @@ import { silentLog, type Log } from "../../src/base/log.ts";
 import { ErasureCoupons } from "../../src/control/databases/erasure-coupons.ts";
 import { type ErasureCoupon } from "../../src/format/erasure/erasure-coupon.ts";
 import { receiptPayload, type ErasureReceipt } from "../../src/format/erasure/erasure-receipt.ts";
-import { sampleCoupon, sampleEvidence } from "./format-samples.ts";
+import { sampleBegunCoupon, sampleCoupon, sampleEvidence } from "./format-samples.ts";
 import { ScriptedStore } from "./scripted-store.ts";
 import { setWorld } from "./set-world.ts";
 
@@ -16,17 +16,7 @@ export const { traces } = sampleCoupon;
 
 /** The id of the n-th erasure. */
 export const idOf = (n: number): string => `ers_01HF7YAT${String(n).padStart(18, "0")}`;
-export const buildBegun = (n: number, of = uuid): ErasureCoupon => ({
-  ...sampleCoupon,
-  id: idOf(n),
-  uuid: of,
-  status: "begun",
-  memoryIds: [],
-  points: [],
-  blockedBy: undefined,
-  waitingFor: undefined,
-  traces: undefined,
-});
+export const buildBegun = (n: number, of = uuid): ErasureCoupon => ({ ...sampleBegunCoupon, id: idOf(n), uuid: of });
 export const erased = (coupon: ErasureCoupon): ErasureCoupon => ({
   ...coupon,
   status: "pending",

@@ -10,6 +10,15 @@ import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.t
 
 const pool = (time: VirtualTime, { uuid }: TimedEngine): string[] => time.store.keys(databasePrefix(uuid));
 
+/** An erasure whose time has come, of a memory that the database does not have. */
+const dueCoupon = {
+  id: "ers_x",
+  memoryIds: ["mem_01M81N26FSQB4PXJS6XVYRE6MJ"],
+  points: [{ branch: "main", branchId: "main", txid: 1, ancestors: [] }],
+  traces: { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 },
+  isDue: true,
+};
+
 /** Several writes, each shipped as an object of its own. */
 async function shipSome(node: TimedEngine, count: number, branch = "main"): Promise<void> {
   for (let n = 0; n < count; n++) {
@@ -147,14 +156,7 @@ describe("a database of which object storage has nothing any more", () => {
     await node.put("k", "main", { durable: true });
     await time.pass(10_000);
     for (const key of pool(time, node)) await time.of(time.store.delete(key));
-    const coupon = {
-      id: "ers_x",
-      memoryIds: ["mem_01M81N26FSQB4PXJS6XVYRE6MJ"],
-      points: [{ branch: "main", branchId: "main", txid: 1, ancestors: [] }],
-      traces: { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 },
-      isDue: true,
-    };
-    await expect(node.branch({ act: "expunge", coupons: [coupon] } as never)).rejects.toMatchObject({
+    await expect(node.branch({ act: "expunge", coupons: [dueCoupon] } as never)).rejects.toMatchObject({
       code: "unavailable",
     });
     expect(readdirSync(join(node.directory, "db", node.uuid))).toContain("main.db");
@@ -266,16 +268,9 @@ describe("a database that came into being only half", () => {
   test("and left without a catalog completes its erasures like any other", async () => {
     const { time, node } = await withoutCatalog();
     const next = new TimedEngine(time, {}, node.directory);
-    const coupon = {
-      id: "ers_x",
-      memoryIds: ["mem_01M81N26FSQB4PXJS6XVYRE6MJ"],
-      points: [{ branch: "main", branchId: "main", txid: 1, ancestors: [] }],
-      traces: { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 },
-      isDue: true,
-    };
     const found: unknown[] = [];
     for (let round = 0; round < 4; round++) {
-      found.push((await next.branch({ act: "expunge", coupons: [coupon] })).clean);
+      found.push((await next.branch({ act: "expunge", coupons: [dueCoupon] })).clean);
       await time.pass(700_000);
     }
     expect(found.at(-1)).toEqual(["ers_x"]);

@@ -21,6 +21,7 @@ import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import {
   countingBytes,
   expectDamageRefused,
+  sampleBegunCoupon,
   sampleCoupon,
   sampleEvidence,
   sampleReceiptPayload,
@@ -30,15 +31,6 @@ import { seeded } from "../../../support/random.ts";
 const nonce = countingBytes(16, 1);
 const receipt = { payload: sampleReceiptPayload, alg: "EdDSA", kid: "k", sig: "A".repeat(86) } as const;
 
-const begun: ErasureCoupon = {
-  ...sampleCoupon,
-  status: "begun",
-  memoryIds: [],
-  points: [],
-  blockedBy: undefined,
-  waitingFor: undefined,
-  traces: undefined,
-};
 const pending: ErasureCoupon = { ...sampleCoupon, status: "pending", blockedBy: undefined };
 const completed: ErasureCoupon = {
   ...sampleCoupon,
@@ -63,10 +55,10 @@ function resummed(bytes: Uint8Array, change: (record: Record<string, unknown>) =
 
 describe("a coupon at rest", () => {
   test.each([
-    ["begun", begun],
+    ["begun", sampleBegunCoupon],
     [
       "begun with the key of its traces",
-      { ...begun, traces: { key: countingBytes(32, 1), windows: new Uint8Array(), windowsTotal: 0 } },
+      { ...sampleBegunCoupon, traces: { key: countingBytes(32, 1), windows: new Uint8Array(), windowsTotal: 0 } },
     ],
     ["pending", pending],
     ["blocked", sampleCoupon],
