@@ -83,7 +83,7 @@ describe("what one update makes of one document", () => {
     ).toBe(false);
   });
 
-  test("an update of what it looks for requestMetrics each document once", () => {
+  test("an update of what it looks for visits each document once", () => {
     things.index("n");
     things.insert(...Array.from({ length: 50 }, (_, n) => ({ n })));
     expect(things.update({ n: { $gte: 0 } }, { $inc: { n: 10 } }, true)).toEqual({ matched: 50, modified: 50 });
