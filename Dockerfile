@@ -11,7 +11,7 @@ ENV npm_config_nodedir=/usr/local
 COPY package.json package-lock.json .npmrc ./
 COPY native native
 RUN npm ci
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json rolldown.config.ts ./
 COPY gen gen
 COPY src src
 # A node without its SQL guard would start and refuse every SQL call: better no image.
@@ -33,5 +33,5 @@ EXPOSE 8080
 # /health says that the process answers, with and without TLS; the certificate is for other names than 127.0.0.1.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
   CMD ["node", "-e", "const { SERVICE_LISTEN: at, SERVICE_TLS_CERT: cert } = process.env; require(cert ? 'https' : 'http').get({ host: '127.0.0.1', port: at.split(':').at(-1), path: '/health', rejectUnauthorized: false }, ({ statusCode }) => process.exit(statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
-ENTRYPOINT ["node", "dist/src/server/main.js"]
+ENTRYPOINT ["node", "dist/lib/main.js"]
 CMD ["serve"]

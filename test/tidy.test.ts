@@ -1,6 +1,7 @@
 /** Holds up the rules of the house (docs/architecture.md). A finding says where, what, and what to do about it. */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { packageRoot } from "../src/base/package-root.ts";
 import { maskSource } from "./support/source-mask.ts";
 import {
   badFileName,
@@ -19,8 +20,8 @@ import {
   scan,
   swallowedErrors,
   unfinishedBusiness,
-  listThreads,
-  threadsWithFixedEnding,
+  listStarted,
+  modulesBySourcePath,
   type Finding,
   type ScannedFile,
   type SourceFile,
@@ -273,25 +274,18 @@ describe("references", () => {
     ]);
   });
 
-  const threads = 'import { Worker } from "node:worker_threads";\n';
-  const url = `${threads}new Worker(new URL(\`./thread\${extname(import.meta.url)}\`, import.meta.url));`;
-
-  test("a thread's module must be found in the build too", () => {
-    const named = (text: string): string[] =>
-      listThreads(file("engine/threads/client.ts", text)).map(({ path }) => path);
-    expect(named(url)).toContain("engine/threads/thread.ts");
-    expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/threads/segment-thread.ts");
-    expect(named('import { startThread } from "./threads.ts";\nstartThread(entry("segment-thread"));')).toContain(
-      "engine/threads/segment-thread.ts",
-    );
-    expect(named('new Worker(entry("thread"));')).toEqual([]);
-    expect(threadsWithFixedEnding(file("engine/threads/client.ts", url))).toEqual([]);
-    expect(
-      threadsWithFixedEnding(file("engine/threads/client.ts", `${threads}import { a } from "./database.ts";`)),
-    ).toEqual([]);
-    expect(
-      threadsWithFixedEnding(file("engine/threads/client.ts", `${threads}new URL("./thread.ts", import.meta.url)`)),
-    ).toHaveLength(1);
+  test("a module that is started is found in the build too", () => {
+    const found = (text: string): number => modulesBySourcePath(file("engine/threads/client.ts", text)).length;
+    expect(found("new Worker(new URL(`./thread${extname(import.meta.url)}`, import.meta.url));")).toBe(1);
+    expect(found('new Worker(new URL("./thread.ts", import.meta.url));')).toBe(1);
+    expect(found('startThread(moduleFile("engine/thread.ts")); new URL("../../", import.meta.url);')).toBe(0);
+    const started = read("src").flatMap((source) => listStarted(scan(source)));
+    const built = readFileSync(new URL("rolldown.config.ts", packageRoot), "utf8");
+    expect(started.length).toBeGreaterThan(3);
+    for (const path of [...started, "server/main.ts"]) {
+      expect(existsSync(new URL(`src/${path}`, packageRoot)), path).toBe(true);
+      expect(built).toContain(`"${path.replace(/\.ts$/, "")}"`);
+    }
   });
 
   test("every form of import is seen", () => {

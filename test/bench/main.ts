@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000
- * …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same
- * run.
+ * …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the
+ * same run.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
@@ -16,6 +16,7 @@ import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
 import { benchSql } from "./sql.ts";
 import { benchStorage } from "./storage.ts";
+import { benchStart } from "./start.ts";
 import { benchTail } from "./tail.ts";
 import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchLone, benchWrites } from "./writes.ts";
@@ -41,6 +42,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   erasure: benchErasure,
   fairness: benchFairness,
   scale: benchScale,
+  start: benchStart,
   storage: (directory) => benchStorage(directory, asked),
 };
 console.log(

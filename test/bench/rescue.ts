@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { silentLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/server/node/compose.ts";
-import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { runCommandLine } from "../../src/server/cli/command-line.ts";
+import type { Surroundings } from "../../src/server/cli/surroundings.ts";
 import { readConfig } from "../../src/server/config/config.ts";
 import { callRest } from "../support/node-process.ts";
 

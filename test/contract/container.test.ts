@@ -138,7 +138,7 @@ test("the image runs as nobody in particular, from what was built, without what 
   const [, last = ""] = dockerfile.split(/^FROM .*$/m).slice(1);
   expect([...last.matchAll(/^USER (\S+)$/gm)].map((match) => match[1])).toEqual(["node"]);
   expect(last).not.toMatch(/npm|apt-get/);
-  expect(last).toMatch(/^ENTRYPOINT \["node", "dist\/src\/server\/main\.js"\]$/m);
+  expect(last).toMatch(/^ENTRYPOINT \["node", "dist\/lib\/main\.js"\]$/m);
   expect(dockerfile).toContain("npm ci --omit=dev");
   expect(last).toContain("VOLUME /data");
 });
@@ -175,8 +175,8 @@ test("no secret stands in any of the files, and none is copied into an image", (
     "!native",
     "!package-lock.json",
     "!package.json",
+    "!rolldown.config.ts",
     "!src",
-    "!tsconfig.build.json",
     "!tsconfig.json",
   ]);
 });

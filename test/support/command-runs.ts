@@ -2,7 +2,8 @@
 import { execFile } from "node:child_process";
 import { Readable } from "node:stream";
 import { type Command, CommanderError } from "commander";
-import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { runCommandLine } from "../../src/server/cli/command-line.ts";
+import type { Surroundings } from "../../src/server/cli/surroundings.ts";
 import { serviceEntry } from "./node-process.ts";
 
 /** How a run ended, and what it wrote. */

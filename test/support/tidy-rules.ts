@@ -145,7 +145,7 @@ export function checkSources(sources: readonly SourceFile[]): readonly Finding[]
   const rules = [
     listFloorBreaches,
     reservedNamesUsed,
-    threadsWithFixedEnding,
+    modulesBySourcePath,
     swallowedErrors,
     ignoredCounts,
     missingHeader,
@@ -204,21 +204,11 @@ export function listImports(file: ScannedFile): readonly { readonly specifier: s
   });
 }
 
-/**
- * Modules that the file may start as threads: in a file that knows how threads are started, every text that is a name
- * or a path of names.
- */
-export function listThreads(
-  file: ScannedFile,
-): readonly { readonly path: string; readonly fixedEnding: boolean; readonly offset: number }[] {
-  if (!listImports(file).some(({ specifier }) => specifier === "./threads.ts" || specifier === "node:worker_threads"))
-    return [];
-  return [...file.code.matchAll(/["'`] */g)].flatMap((match) => {
-    const [, name, ending] =
-      /^((?:\.{1,2}\/)*[a-z][a-z0-9/-]*)(\.[jt]s)?(?=["'`.$])/.exec(file.text.slice(match.index + 1)) ?? [];
-    if (name === undefined) return [];
-    const path = `${posix.join(posix.dirname(file.path), name)}.ts`;
-    return [{ path, fixedEnding: ending !== undefined, offset: match.index }];
+/** Modules that the file starts as threads or processes, by their paths below `src`. */
+export function listStarted(file: ScannedFile): readonly string[] {
+  return [...file.code.matchAll(/\bmoduleFile\(\s*"/g)].map((match) => {
+    const start = match.index + match[0].length;
+    return file.text.slice(start, file.text.indexOf('"', start));
   });
 }
 
@@ -297,17 +287,12 @@ export function reservedNamesUsed(file: ScannedFile): readonly Finding[] {
   );
 }
 
-export function threadsWithFixedEnding(file: ScannedFile): readonly Finding[] {
-  const imported = new Set(listImports(file).map(({ specifier }) => posix.join(posix.dirname(file.path), specifier)));
-  return listThreads(file)
-    .filter((thread) => thread.fixedEnding && !imported.has(thread.path))
-    .map((thread) =>
-      finding(
-        file,
-        thread.offset,
-        "names a thread's module with a fixed ending, but the build has .js; write new " +
-          "URL(`./name${extname(import.meta.url)}`, import.meta.url)",
-      ),
+/** Modules that are named by where they lie beside the source: the build puts them elsewhere. */
+export function modulesBySourcePath(file: ScannedFile): readonly Finding[] {
+  return [...file.code.matchAll(/\bnew URL\(\s*["'`]/g)]
+    .filter((match) => /^\.[^"'`$]*(?:\.[jt]s["'`]|\$\{)/.test(file.text.slice(match.index + match[0].length)))
+    .map((match) =>
+      finding(file, match.index, "names a module by its place; start it by moduleFile, which the build knows too"),
     );
 }
 

@@ -6,8 +6,9 @@
  * owners, when an index is wanted.
  */
 import { rm } from "node:fs/promises";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import type { HierarchicalNSW } from "hnswlib-node";
+import { moduleFile } from "../../base/package-root.ts";
 import type { World } from "../../base/world.ts";
 import type { AnnIndex, IndexBuilder } from "../../model/index/vector-pool.ts";
 import { startThread } from "./threads.ts";
@@ -37,8 +38,7 @@ const searchWidthMin = 400;
 /** What the graph takes of one vector beside its numbers: links, label, lock, table entries. An estimate from above. */
 const nodeBytes = 320;
 
-/** Beside this file, with the same ending, so that it is found as TypeScript and as built JavaScript. */
-const workerEntry = new URL(`./ann-worker${extname(import.meta.url)}`, import.meta.url);
+const workerEntry = moduleFile("engine/threads/ann-worker.ts");
 
 /**
  * A builder that keeps its files in `scratchDirectory`, which exists and is private. `report` is told, once, when the

@@ -14,8 +14,6 @@ import { openBase } from "./node-base.ts";
 import { announceName } from "./node-identity.ts";
 import { openControl } from "./open-control.ts";
 import { engineSettings, openEngine, type EngineSettings } from "./open-engine.ts";
-import { openService } from "./open-service.ts";
-import { openWires } from "./open-wires.ts";
 
 /** A node that serves. */
 export interface RunningNode {
@@ -53,6 +51,8 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   const nodeEngine = await openEngine(base, settings, authentication.clusterKey, instruments);
   const { local, cluster } = nodeEngine;
   const engine = instruments.engine(cluster?.placement ?? local);
+  // What answers calls is loaded while the engine's threads load what they are made of.
+  const [{ openService }, { openWires }] = await Promise.all([import("./open-service.ts"), import("./open-wires.ts")]);
   // Which databases there are, what policies say of them, and the log of what is done to them.
   const control = openControl(base, nodeId, cluster, instruments);
   // What the node was ordered to do while it was down is done before it serves.

@@ -15,7 +15,7 @@ import { SqlPool } from "../../engine/processes/sql-pool.ts";
 import type { SqlProcess } from "../../engine/processes/sql-process.ts";
 import { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { tellTenants } from "../../sqlite/slices.ts";
-import { Cluster } from "../cluster/cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { spillTo, sqlEnvironment } from "../config/config.ts";
 import type { Instruments } from "../observability/instruments.ts";
 import { descriptorsMax, hotHandlesAllowed } from "../config/machine-capacity.ts";
@@ -95,6 +95,8 @@ export async function openEngine(
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });
   if (config.coordination) {
+    // A node by itself has no use for it, and starts without.
+    const { Cluster } = await import("../cluster/cluster.ts");
     cluster = await Cluster.open({
       endpoints: config.coordination,
       nodeId: settings.nodeId,

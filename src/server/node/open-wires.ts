@@ -59,12 +59,14 @@ export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wire
   const readiness = new NodeReadiness({ storeHealth, hasSql, clock, engine: local, leases: cluster?.placement });
   const options = doorsOptions(base, parts, readiness, storeHealth);
   const admitOperator = config.auth === "on" ? operatorsOnly(parts.authentication.credentials) : undefined;
-  const doors = [createDoors({ ...options, admitOperator, nodeDoor: cluster?.door }), createDoors(options)] as const;
-  const address = await listen(base, config.listen, doors[0]);
-  const adminAddress = config.adminListen && (await listen(base, config.adminListen, doors[1]));
+  const doors = createDoors({ ...options, admitOperator, nodeDoor: cluster?.door });
+  const address = await listen(base, config.listen, doors);
+  const operatorDoors = config.adminListen && createDoors(options);
+  const adminAddress = operatorDoors && (await listen(base, config.adminListen!, operatorDoors));
   const drain = (): void => {
     readiness.draining = true;
-    for (const door of doors) door.drain();
+    doors.drain();
+    operatorDoors?.drain();
   };
   return { address, adminAddress, readiness, drain };
 }
@@ -125,10 +127,16 @@ function openTo({
   };
 }
 
-/** The document never changes while the node runs, so it is written once. */
+/** The document never changes while the node runs, so it is written once: when it is first asked for. */
 function openapiPage(): Page {
-  const body = JSON.stringify(openapiDocument(endpoints));
-  return { answer: () => ({ status: 200, contentType: "application/json", body }) };
+  let body: string | undefined;
+  return {
+    answer: () => ({
+      status: 200,
+      contentType: "application/json",
+      body: (body ??= JSON.stringify(openapiDocument(endpoints))),
+    }),
+  };
 }
 
 /** Opens one port; the stack closes it. Gives its address as it is listening. */

@@ -37,8 +37,10 @@ export interface ReflectionOptions {
 /** Adds both versions of grpc.reflection. */
 export function addReflection(router: ConnectRouter, options: ReflectionOptions): void {
   const services = [...options.services, ServerReflection, ServerReflectionAlpha];
-  const catalog = new Catalog(services, options.files);
-  const answer = (requests: AsyncIterable<Request>): AsyncIterable<Response> => answerAll(requests, catalog, options);
+  // Most nodes are never asked, and all should start soon.
+  let catalog: Catalog | undefined;
+  const answer = (requests: AsyncIterable<Request>): AsyncIterable<Response> =>
+    answerAll(requests, (catalog ??= new Catalog(services, options.files)), options);
   // Asked before anything of the stream is read.
   const gated = { requestGate: options.admit };
   router.service(ServerReflection, { serverReflectionInfo: answer }, gated);
