@@ -50,7 +50,7 @@ ${accepted.join("\n")}
 | \`AWS_ALLOW_HTTP\` | \`true\` allows an endpoint without TLS |
 | \`OTEL_EXPORTER_OTLP_ENDPOINT\` and its neighbours | where traces go: see [operations.md](operations.md#traces) |
 | \`NODE_EXTRA_CA_CERTS\` | further certificate authorities for calls to other nodes, models and stores |
-| \`NODE_COMPILE_CACHE\` | where the command keeps what V8 has compiled, for the next start: by default \`palimpsest\` in \`XDG_CACHE_HOME\` or \`~/.cache\` |
+| \`NODE_COMPILE_CACHE\` | where the command keeps compiled code: \`~/.cache/palimpsest\` unless set |
 | \`PALIMPSEST_TOKEN\` | token of the commands \`policy\`, \`audit\` and \`reembed\`; a node does not read it |
 `;
 }
