@@ -14,6 +14,7 @@ import { inlineFsyncDisk } from "./database/inline-fsync.ts";
 import { segmentWorker } from "./threads/thread-spawner.ts";
 import { ThreadProbe } from "./api/measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./api/protocol.ts";
+import { IdleMemory } from "../sqlite/idle-memory.ts";
 import { attachSlices } from "../sqlite/slices.ts";
 import { RemoteSql } from "./processes/remote-sql.ts";
 import { ThreadedMaker } from "./segments/threaded-maker.ts";
@@ -36,6 +37,7 @@ notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName
 const store = new MeasuredStore(await openStore(options.store, world), world);
 if (options.time) world.time.join(options.time);
 const probe = new ThreadProbe(world, store);
+const idleMemory = new IdleMemory(world);
 const maker = new ThreadedMaker(threadedPress, segmentWorker);
 const sql = new RemoteSql(send);
 const engine: Engine = new Engine({
@@ -61,6 +63,7 @@ port.on("message", (message: ToEngine) => {
       void engine.close().then(() => {
         clearScratch();
         probe.stop();
+        idleMemory.stop();
         void maker.close();
         send({ kind: "closed", counters: engine.counters });
         port.close();

@@ -1,6 +1,7 @@
-/** Resident memory: per open database after real use, and after 2,000 databases were touched once each. */
+/** Resident memory: per open database after real use, after 2,000 were touched once each, and after load and a rest. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { load } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
@@ -48,8 +49,34 @@ export async function benchMemory(directory: string): Promise<void> {
     what: `${databases} touched, at once afterwards`,
     note: `${residentMiB(node).toFixed(0)} MiB resident (target below 1024 at the end)`,
   });
-  await new Promise((resolve) => setTimeout(resolve, 45_000));
+  await pause(45_000);
   rows.push({ what: "after the idle close", note: `${residentMiB(node).toFixed(0)} MiB resident` });
   await node.end("SIGTERM");
+  rows.push(...(await loadAndRest(join(directory, "rest"))));
   report("Resident memory", rows);
+}
+
+/** A node at its start, after twenty seconds of load, and after a minute without calls. */
+async function loadAndRest(directory: string): Promise<Row[]> {
+  const node = await startNodeProcess(directory);
+  await pause(3_000);
+  const startMiB = residentMiB(node);
+  const { requests } = await load(node.port, 32, 20_000, (client, step) => [
+    "POST",
+    `/v1/memory/bench/p${(client + step) % 20}/memories`,
+    JSON.stringify({ memories: [{ type: "fact", summary: `note ${step}`, content: `of ${client} in step ${step}` }] }),
+  ]);
+  const loadedMiB = residentMiB(node);
+  await pause(60_000);
+  const restedMiB = residentMiB(node);
+  await node.end("SIGTERM");
+  const told = (what: string, mebibytes: number): Row => ({
+    what,
+    note: `${mebibytes.toFixed(0)} MiB resident, ${(mebibytes / startMiB).toFixed(2)} times the start`,
+  });
+  return [
+    told("at the start", startMiB),
+    told(`after ${requests} ingests of 32 clients`, loadedMiB),
+    told("after a minute's rest (target 1.5)", restedMiB),
+  ];
 }

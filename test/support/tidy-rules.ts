@@ -125,6 +125,8 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one place where threads are started.
   "engine/threads/threads.ts": ["node:v8"],
   "engine/threads/thread-spawner.ts": ["node:url"],
+  // The one place that asks V8 to collect.
+  "sqlite/idle-memory.ts": ["node:perf_hooks", "node:v8", "node:vm"],
 };
 
 /** Floors that speak the generated messages. */

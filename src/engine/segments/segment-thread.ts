@@ -6,7 +6,9 @@ import { constants, platform, setPriority } from "node:os";
 import { parentPort, type MessagePort } from "node:worker_threads";
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
+import { realWorld } from "../../base/world.ts";
 import { inlinePress, threadedPress } from "../../format/core/compression.ts";
+import { IdleMemory } from "../../sqlite/idle-memory.ts";
 import { WalChanged } from "../../sqlite/wal/wal-reader.ts";
 import { inlineMaker } from "./inline-maker.ts";
 import type { FetchedObject } from "./segment-maker.ts";
@@ -85,6 +87,9 @@ async function run({ id, order }: OrderMessage): Promise<void> {
     port.postMessage({ id, made: undefined, fault: toMakingFault(error) } satisfies MadeMessage);
   }
 }
+
+// Ends with the thread.
+new IdleMemory(realWorld());
 
 let turn = Promise.resolve();
 port.on("message", (message: OrderMessage) => {

@@ -7,6 +7,7 @@
 import type { Log } from "../../base/log.ts";
 import { CopyRecords } from "../../control/databases/copy-records.ts";
 import { openAuthentication } from "./authentication.ts";
+import { IdleMemory } from "../../sqlite/idle-memory.ts";
 import type { Config } from "../config/config.ts";
 import { Instruments } from "../observability/instruments.ts";
 import { admitNode, Jobs } from "./jobs.ts";
@@ -47,6 +48,8 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   // From here on everything that works is counted.
   const instruments = await Instruments.open({ config, world, log, nodeId });
   stack.defer(() => instruments.close());
+  const idleMemory = new IdleMemory(world);
+  stack.defer(() => idleMemory.stop());
   // Threads that own databases, and links to the nodes that own the others.
   const nodeEngine = await openEngine(base, settings, authentication.clusterKey, instruments);
   const { local, cluster } = nodeEngine;
