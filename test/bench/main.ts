@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000
  * …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the
- * same run.
+ * same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
@@ -12,6 +12,7 @@ import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
 import { benchMemory } from "./memory.ts";
+import { benchPeers } from "./peers/peers.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
 import { benchSql } from "./sql.ts";
@@ -44,12 +45,16 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   scale: benchScale,
   start: benchStart,
   storage: (directory) => benchStorage(directory, asked),
+  peers: (directory) => benchPeers(directory, asked),
 };
+/** After `peers` come its own parts, of which some have names of benches here; it runs alone, and only when asked. */
+const isAsked = (name: string): boolean =>
+  asked[0] === "peers" || name === "peers" ? name === asked[0] : asked.length === 0 || asked.includes(name);
 console.log(
   `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`,
 );
 for (const [name, bench] of Object.entries(benches)) {
-  if (asked.length > 0 && !asked.includes(name)) continue;
+  if (!isAsked(name)) continue;
   const directory = mkdtempSync(join(process.cwd(), ".bench-"));
   try {
     await bench(directory);
