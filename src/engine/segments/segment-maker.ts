@@ -182,13 +182,13 @@ class Images {
   readonly #log: WalReader;
   readonly #given: Uint8Array;
   readonly #pages: readonly number[];
-  readonly #offsets: readonly number[];
+  readonly #offsets: Float64Array;
 
   constructor(log: WalReader, commits: readonly LoggedCommit[], given: Uint8Array) {
     this.#log = log;
     this.#given = given;
     this.#pages = commits.flatMap(({ pageNumbers }) => [...pageNumbers]);
-    this.#offsets = commits.flatMap(({ offsets }) => [...offsets]);
+    this.#offsets = Float64Array.from(commits.flatMap(({ offsets }) => [...offsets]));
   }
 
   get count(): number {
@@ -199,12 +199,11 @@ class Images {
   read(first: number, into: Uint8Array): Uint8Array {
     const given = this.#given.subarray(first * pageBytes, first * pageBytes + into.length);
     if (into.buffer !== given.buffer) into.set(given);
-    for (let at = given.length; at < into.length; at += pageBytes) {
-      const image = into.subarray(at, at + pageBytes);
-      const number = first + (at - this.#given.length) / pageBytes;
-      this.#log.readImage(this.#offsets[number]!, image);
-      makeCanonical(image, this.#pages[number]!);
-    }
+    const from = Math.max(0, first - this.#given.length / pageBytes);
+    const own = into.subarray(given.length);
+    this.#log.readImages(this.#offsets.subarray(from, from + own.length / pageBytes), own);
+    for (let at = 0; at < own.length; at += pageBytes)
+      makeCanonical(own.subarray(at, at + pageBytes), this.#pages[from + at / pageBytes]!);
     return into;
   }
 }
@@ -219,7 +218,7 @@ function readCommitState(
   const at = pageNumbers.indexOf(statePage);
   if (at < 0) throw new StoreError("corrupt", "a group in the log lacks its state row");
   const image = new Uint8Array(pageBytes);
-  log.readImage(offsets[at]!, image);
+  log.readImages(offsets.subarray(at, at + 1), image);
   const state = decodeStatePage(image);
   if (state.txid !== txid || state.writerEpochId === undefined)
     throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");

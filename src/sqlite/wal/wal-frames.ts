@@ -48,6 +48,21 @@ export interface LogPlace {
 const chunk = Buffer.from(new ArrayBuffer(Math.floor(limits.walChunkBytes / frameBytes) * frameBytes));
 const chunkWords = new Int32Array(chunk.buffer);
 
+/** Adjacent frames that `readPages` reads at once. */
+export const pagesReadMax = chunk.length / frameBytes;
+
+/**
+ * Reads the pages of `count` adjacent frames, the first page beginning at `offset`, one after the other into `into`;
+ * false when the log ends before. One read for all of them, at most `pagesReadMax`.
+ */
+export function readPages(descriptor: number, offset: number, count: number, into: Uint8Array): boolean {
+  const bytes = count * frameBytes - frameHeaderBytes;
+  if (readSync(descriptor, chunk, 0, bytes, offset) !== bytes) return false;
+  for (let at = 0; at < count; at++)
+    into.set(chunk.subarray(at * frameBytes, at * frameBytes + pageBytes), at * pageBytes);
+  return true;
+}
+
 type AddWords = (words: Int32Array, from: number, to: number, sums: Int32Array) => void;
 
 /**

@@ -21,7 +21,15 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
-import { FrameWalk, headerBytes, readLogStart, type LogPlace } from "./wal-frames.ts";
+import {
+  frameBytes,
+  FrameWalk,
+  headerBytes,
+  pagesReadMax,
+  readLogStart,
+  readPages,
+  type LogPlace,
+} from "./wal-frames.ts";
 
 /** A page as a commit wrote it, slack and all. */
 interface LoggedPage {
@@ -124,13 +132,20 @@ export class WalReader {
   }
 
   /**
-   * Reads the image at an offset that `survey` gave. As committed frames do not change, it is the one that was verified
-   * then.
+   * Reads the images at offsets that `survey` gave, one after the other. As committed frames do not change, they are
+   * the ones that were verified then. A commit's frames lie side by side as a rule: a read for each page would take as
+   * long as all else that is done with it.
    */
-  readImage(offset: number, into: Uint8Array): void {
+  readImages(offsets: Float64Array, into: Uint8Array): void {
     const descriptor = this.#open();
-    if (descriptor === undefined || readSync(descriptor, into, 0, pageBytes, offset) !== pageBytes)
-      throw new WalChanged("the log is shorter than what was read of it");
+    for (let at = 0; at < offsets.length;) {
+      let end = at + 1;
+      while (end < offsets.length && end - at < pagesReadMax && offsets[end] === offsets[end - 1]! + frameBytes) end++;
+      const room = into.subarray(at * pageBytes, end * pageBytes);
+      if (descriptor === undefined || !readPages(descriptor, offsets[at]!, end - at, room))
+        throw new WalChanged("the log is shorter than what was read of it");
+      at = end;
+    }
   }
 
   /** Throws WalChanged unless the log is still the one that was read: what is read of it afterwards was its own. */
@@ -143,11 +158,12 @@ export class WalReader {
     const commits = this.survey(commitsMax, bytesMax);
     assert(commits !== "longer", "without a bound nothing is beyond it");
     return commits.map(({ pages, pageNumbers, offsets, logBytes }) => {
-      const images = Array.from(pageNumbers, (page, at): LoggedPage => {
-        const bytes = new Uint8Array(pageBytes);
-        this.readImage(offsets[at]!, bytes);
-        return { page, bytes };
-      });
+      const room = new Uint8Array(pageNumbers.length * pageBytes);
+      this.readImages(offsets, room);
+      const images = Array.from(pageNumbers, (page, at): LoggedPage => ({
+        page,
+        bytes: room.subarray(at * pageBytes, (at + 1) * pageBytes),
+      }));
       return { pages, images, logBytes };
     });
   }

@@ -85,14 +85,14 @@ describe("rebaseDue", () => {
     expect(rebaseDue(buildManifest(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
-  it("waits until deltas take as much room as the images, or hold four times the database", () => {
+  it("waits until deltas take twice as much room as the images, or hold eight times the database", () => {
     const timeline = (bytes: number, rawBytes: number) => [
       image(1, { bytes: 1_000 * KiB }),
       delta(2, 9, { bytes, rawBytes }),
     ];
-    expect(rebaseDue(buildManifest(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-    expect(rebaseDue(buildManifest(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-    expect(rebaseDue(buildManifest(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+    expect(rebaseDue(buildManifest(timeline(1_999 * KiB, 31_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+    expect(rebaseDue(buildManifest(timeline(2_000 * KiB, 31_000 * KiB), { pages: 1_000 }))).toBe(9);
+    expect(rebaseDue(buildManifest(timeline(1_999 * KiB, 32_000 * KiB), { pages: 1_000 }))).toBe(9);
   });
 
   it("comes early when there are too many objects", () => {
