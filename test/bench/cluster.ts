@@ -3,9 +3,9 @@
  * replicas lag, and what three nodes write together. All of them share the cores of this machine with the load and the
  * servers.
  */
-import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
+import { cpuSeconds } from "./processor-time.ts";
 import { load, median, quantile, RawClient, type LoadResult, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 
@@ -15,20 +15,6 @@ const rounds = 5;
 const clients = 16;
 const lagMs = 15_000;
 const writesPerSecond = 200;
-/** Of the kernel's clock in /proc, the same on every common Linux. */
-const ticksPerSecond = 100;
-
-/** Processor time that the processes have used. */
-function cpuSeconds(nodes: readonly ClusterNode[]): number {
-  return nodes.reduce((sum, { pid }) => {
-    // The name in parentheses may hold anything; user and system time are the 12th and 13th field behind it.
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    return sum + (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-  }, 0);
-}
-
 const putTo =
   (database: string) =>
   (client: number, step: number): Request => [
@@ -65,9 +51,9 @@ async function forwarding([owner, other]: readonly [ClusterNode, ClusterNode]): 
       ["local", owner],
       ["forwarded", other],
     ] as const) {
-      const before = cpuSeconds([owner, other]);
+      const before = cpuSeconds([owner.pid, other.pid]);
       const result = await load(node.port, clients, roundMs, next);
-      costs[what].push({ ...result, cpuMs: ((cpuSeconds([owner, other]) - before) * 1_000) / result.requests });
+      costs[what].push({ ...result, cpuMs: ((cpuSeconds([owner.pid, other.pid]) - before) * 1_000) / result.requests });
     }
   }
   const ratios = costs.forwarded.map(({ cpuMs }, round) => cpuMs / costs.local[round]!.cpuMs);

@@ -27,6 +27,17 @@ export async function startEcho(): Promise<{ port: number; stop(): void }> {
   return { port, stop: () => void child.kill("SIGTERM") };
 }
 
+/** Starts a bare server of each wire in one process. */
+export async function startBareWires(): Promise<{ restPort: number; grpcPort: number; pid: number; stop(): void }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "bare-wires.ts")], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [restPort, grpcPort] = await new Promise<number[]>((resolve) =>
+    child.stdout!.once("data", (data: Buffer) => resolve(data.toString().split(" ").map(Number))),
+  );
+  return { restPort: restPort!, grpcPort: grpcPort!, pid: child.pid!, stop: () => void child.kill("SIGTERM") };
+}
+
 /** Median time of an fdatasync after so many bytes were appended, or written over old ones, in milliseconds. */
 export function fsyncMs(directory: string, bytes = 4096, mode: "append" | "overwrite" = "append"): number {
   mkdirSync(directory, { recursive: true });

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000
- * …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the
- * same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked alone.
+ * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|grpc|recalls
+ * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor,
+ * in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
+ * alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
@@ -11,6 +12,7 @@ import { benchBuilds } from "./builds.ts";
 import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
+import { benchGrpc } from "./grpc.ts";
 import { benchMemory } from "./memory.ts";
 import { benchPeers } from "./peers/peers.ts";
 import { benchRecalls } from "./recalls.ts";
@@ -42,6 +44,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   cluster: benchCluster,
   erasure: benchErasure,
   fairness: benchFairness,
+  grpc: benchGrpc,
   scale: benchScale,
   start: benchStart,
   storage: (directory) => benchStorage(directory, asked),
