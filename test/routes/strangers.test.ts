@@ -90,18 +90,20 @@ test("a stranger's body that drips is cut off, on both HTTP versions", async () 
     `POST ${ingest} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n`,
   );
   const session = openSession(address);
-  const stream = session.request({ ":method": "POST", ":path": ingest, "content-type": "application/grpc" });
-  stream.on("error", () => {});
-  stream.resume();
+  const streams = [
+    { ":path": ingest, "content-type": "application/grpc" },
+    { ":path": "/v1/memory/a/b/memories", "content-type": "application/json" },
+  ].map((headers) => session.request({ ":method": "POST", ...headers }));
+  for (const stream of streams) stream.on("error", () => {}).resume();
   const drip = setInterval(() => {
     if (!socket.destroyed) socket.write(" ");
-    if (!stream.destroyed) stream.write(Buffer.of(0));
+    for (const stream of streams) if (!stream.destroyed) stream.write(Buffer.of(0));
   }, 200);
   const from = performance.now();
   try {
     await Promise.all([
       new Promise((resolve) => socket.once("close", resolve)),
-      new Promise((resolve) => stream.once("close", resolve)),
+      ...streams.map((stream) => new Promise((resolve) => stream.once("close", resolve))),
     ]);
   } finally {
     clearInterval(drip);

@@ -178,7 +178,7 @@ function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry)
     const isNode = nodeDoor?.owns(request) ?? false;
     const refusal = isNode ? nodeDoor!.findRefusal(request) : gate.findRefusal(request);
     if (refusal) {
-      response.once("finish", () => request.complete || discards.take(request));
+      discards.takeAfter(request, response);
       return isNode ? sendRefusal(refusal, response) : refuseRequest(refusal, request, response);
     }
     if (!gate.admitPage(request, response)) onCall(request, response);

@@ -6,11 +6,12 @@
  * away for a while, because closing on a client that still sends makes its system drop our answer unread, and then cut.
  * Must not know: who sends it (asked before a body is read), what it means.
  */
+import type { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { ClientGone } from "../../service/call/call.ts";
-import type { WireRequest } from "./listener.ts";
+import type { WireRequest, WireResponse } from "./listener.ts";
 
 /** All request bodies that are being read and decoded, on all wires together, inflated; more are shed. */
 const bodiesBytesMax = 1024 * 1024 * 1024;
@@ -110,13 +111,14 @@ class Gathering {
  */
 export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
   return new Promise((resolve, reject) => {
+    const source = getSource(request);
     const announced = Number(request.headers["content-length"] ?? 0);
     const gathering = new Gathering(room, bytesMax);
     const stopListening = (): void => {
-      request.off("data", onData);
-      request.off("end", onEnd);
-      request.off("close", onGone);
-      request.off("error", onGone);
+      source.off("data", onData);
+      source.off("end", onEnd);
+      source.off("close", onGone);
+      source.off("error", onGone);
     };
     const refuse = (refusal: Error): void => {
       stopListening();
@@ -128,18 +130,29 @@ export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom)
       if (refusal) refuse(refusal);
     };
     const onEnd = (): void => {
+      // A stream of HTTP/2 that its client takes back ends too.
+      if ("stream" in request && request.stream.aborted) return onGone();
       stopListening();
       resolve(gathering.whole());
     };
     const onGone = (): void => refuse(new ClientGone());
     if (announced > bytesMax) return refuse(tooLarge(bytesMax));
-    // Nothing will tell of the end of one that has ended already.
-    if (request.destroyed) return refuse(new ClientGone());
-    request.on("data", onData);
-    request.on("end", onEnd);
-    request.on("close", onGone);
-    request.on("error", onGone);
+    // Nothing will tell of the end of one that has ended already: of HTTP/2 one without a body has.
+    if (source.destroyed) return onGone();
+    if (source.readableEnded) return onEnd();
+    source.on("data", onData);
+    source.on("end", onEnd);
+    source.on("close", onGone);
+    source.on("error", onGone);
   });
+}
+
+/**
+ * What the bytes of a request come by. A request of HTTP/2 is a stream of its own over the one that they come by, and
+ * reading that costs as much again.
+ */
+function getSource(request: WireRequest): Readable {
+  return "stream" in request ? request.stream : request;
 }
 
 /**
@@ -186,45 +199,53 @@ function tooDense(): ServiceError {
  */
 export class Discards {
   readonly #world: Pick<World, "after">;
-  readonly #taken = new WeakSet<WireRequest>();
+  readonly #taken = new WeakSet<Readable>();
   /**
    * Those that wait for their turn to be read from, the longest first. Each is a connection or stream, whose number is
    * bounded.
    */
-  readonly #waiting = new Set<WireRequest>();
+  readonly #waiting = new Set<Readable>();
   #ticks = false;
 
   constructor(world: Pick<World, "after">) {
     this.#world = world;
   }
 
-  /** Takes over a request that is answered. */
+  /** Takes over what is left of a request once its answer is out. */
+  takeAfter(request: WireRequest, response: WireResponse): void {
+    response.once("finish", () => this.take(request));
+  }
+
+  /** Takes over what is left of a request that is answered. */
   take(request: WireRequest): void {
-    if (this.#taken.has(request)) return;
-    this.#taken.add(request);
+    const source = getSource(request);
+    // Node itself ends an answered stream of HTTP/2 of which nothing was read.
+    if (request.complete || source.readableEnded || (source !== request && source.readableFlowing === null)) return;
+    if (this.#taken.has(source)) return;
+    this.#taken.add(source);
     let bytes = 0;
-    const cut = (): void => void request.destroy();
+    const cut = (): void => endRequest(request);
     const cancel = this.#world.after(discardMs, cut);
     const stopWaiting = (): void => {
       cancel();
-      this.#waiting.delete(request);
+      this.#waiting.delete(source);
     };
-    request.once("close", stopWaiting);
-    request.once("end", stopWaiting);
+    source.once("close", stopWaiting);
+    source.once("end", stopWaiting);
     // The client may leave while we discard; it has no answer to miss.
-    request.on("error", () => {});
-    request.on("data", (chunk: Buffer) => {
+    source.on("error", () => {});
+    source.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > discardedBytesMax) return cut();
-      request.pause();
-      this.#wait(request);
+      source.pause();
+      this.#wait(source);
     });
-    request.pause();
-    this.#wait(request);
+    source.pause();
+    this.#wait(source);
   }
 
-  #wait(request: WireRequest): void {
-    this.#waiting.add(request);
+  #wait(source: Readable): void {
+    this.#waiting.add(source);
     if (this.#ticks) return;
     this.#ticks = true;
     this.#world.after(discardTickMs, () => {
@@ -238,4 +259,11 @@ export class Discards {
       if (next) this.#wait(next);
     });
   }
+}
+
+/** Ends a request that is answered, with what is left of it: its connection, or of HTTP/2 its stream alone. */
+function endRequest(request: WireRequest): void {
+  // To destroy a request of HTTP/2 leaves its stream open, and its client sending (tried).
+  if ("stream" in request) request.stream.close();
+  else request.destroy();
 }

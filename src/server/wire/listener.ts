@@ -328,8 +328,9 @@ class PortListener implements Listener {
       if (response.headersSent && !response.writableEnded) return;
       request.stream.close(http2.constants.NGHTTP2_CANCEL);
     });
-    request.once("end", cancel);
-    request.once("close", cancel);
+    // Of the stream: the body is read off that, past the request.
+    request.stream.once("end", cancel);
+    request.stream.once("close", cancel);
     this.#options.onRequest(request, response);
   }
 
@@ -354,12 +355,13 @@ class PortListener implements Listener {
 
 /** Tells a client that waits with its body to send it, once the body is to be read: a refusal spares it the sending. */
 function continueWhenRead(request: WireRequest, response: WireResponse): void {
+  const sources = "stream" in request ? [request, request.stream] : [request];
   const look = (event: string | symbol): void => {
     if (event !== "data" && event !== "readable") return;
-    request.off("newListener", look);
+    for (const source of sources) source.off("newListener", look);
     if (!response.headersSent) (response as http.ServerResponse).writeContinue();
   };
-  request.on("newListener", look);
+  for (const source of sources) source.on("newListener", look);
 }
 
 /** What Node's parser refuses before there is a request: its status and our words for it; anything else is a 400. */
