@@ -11,26 +11,19 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
-import { type Call, readCallHeaders, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
+import { type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../../service/call/methods.ts";
 import { type BodyRoom, type Discards, readBody } from "../wire/body.ts";
 import { decodeJson, type JsonForm } from "../wire/message-decoder.ts";
 import type { Callers } from "../wire/callers.ts";
-import {
-  readCredential,
-  goneSignal,
-  readHost,
-  jsonLine,
-  type ResponseHeaders,
-  send,
-  sendRefusal,
-} from "../wire/call-headers.ts";
+import { readCredential, readHost, jsonLine, type ResponseHeaders, send, sendRefusal } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
 import { parseHostDatabase, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
 import type { MeasuredRequest, RequestMetrics } from "../wire/request-metrics.ts";
+import { WireCall } from "../wire/wire-call.ts";
 
 /** What a page answers. */
 export interface PageContent {
@@ -138,8 +131,9 @@ class Rest {
         rest,
         hostDatabase,
         trace: visit.trace,
+        deadlineMs: undefined,
       };
-      const result = await dispatch(buildCall(known, callers, request, response));
+      const result = await dispatch(new WireCall(known, callers, request, response));
       sendResult(match.route, result, response);
       visit.end("ok");
     } catch (error) {
@@ -148,7 +142,7 @@ class Rest {
       if (visit) visit.end(refusal);
       else requestMetrics.strayed(refusal);
       sendRefusal(refusal, response);
-      if (!request.complete) this.#options.discards.take(request);
+      this.#options.discards.take(request);
     }
   }
 
@@ -237,34 +231,6 @@ const jsonType = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
 
 function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
-}
-
-function buildCall(
-  known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabase" | "trace">,
-  callers: Callers | undefined,
-  request: WireRequest,
-  response: WireResponse,
-): Call {
-  let signal: AbortSignal | undefined;
-  return {
-    ...known,
-    // Asked where its refusal is waited for: what goes wrong before must not leave it behind, unheard.
-    get caller(): Call["caller"] {
-      return callers?.of(request);
-    },
-    // Not needed where the caller is known.
-    get credential(): string | undefined {
-      return readCredential(request);
-    },
-    remoteAddress: request.socket.remoteAddress ?? "",
-    headers: readCallHeaders((name) => request.headers[name] as string | undefined),
-    deadlineMs: undefined,
-    // Made on demand: most calls are over before a client could go away, and a signal costs as much as a route.
-    get signal(): AbortSignal {
-      signal ??= goneSignal(response);
-      return signal;
-    },
-  };
 }
 
 function sendResult({ endpoint, write }: Route, result: CallResult, response: WireResponse): void {

@@ -2,11 +2,11 @@
  * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
  *
  * The library negotiates, frames and answers. We tell the caller and read the request: the library would read, inflate
- * and decode it before the caller is known. It is handed an empty message in place of each. Always true: nothing
- * reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the pipeline asks for it,
- * and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what a method does.
+ * and decode it before the caller is known. It is handed an empty message in place of each. Always true: nothing reaches a handler but through the pipeline's Dispatch,
+ * nothing of a body is read but when the pipeline asks for it, and every refusal of ours carries google.rpc.ErrorInfo
+ * with our stable code. It must not know what a method does.
  */
-import { create, type Message } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
 import {
   Code,
@@ -23,57 +23,36 @@ import { assert } from "../../base/faults/assert.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import type { Log } from "../../base/log.ts";
-import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
-import { type Call, readCallHeaders, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import type { Endpoint } from "../../service/call/methods.ts";
-import type { BodyRoom, Discards } from "../wire/body.ts";
-import type { Callers } from "../wire/callers.ts";
-import { readCredential, goneSignal, readHost } from "../wire/call-headers.ts";
+import type { Discards } from "../wire/body.ts";
+import { goneSignal, readHost } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { parseHostDatabase } from "../rest/rest-router.ts";
-import { RpcReader, type RpcRequest, parseTimeout } from "./rpc-request.ts";
-import { prepareAnswer } from "./rpc-answer.ts";
+import { type RpcCall, RpcEndpoint, type RpcOptions } from "./rpc-endpoint.ts";
 import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
-import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
 
 /** Messages of the services that are open to all, such as health: they hold a name. */
 const openMessageBytesMax = 4 * 1024;
 
-export interface ConnectOptions {
+export interface ConnectOptions extends RpcOptions {
   readonly endpoints: readonly Endpoint[];
-  readonly dispatch: Dispatch;
-  /** Tells who makes a request; absent where authentication is off. */
-  readonly callers?: Callers | undefined;
-  /** The room of all bodies, of every wire. */
-  readonly room: BodyRoom;
   /** Takes what is left of refused requests. */
   readonly discards: Discards;
   /** Adds what is no endpoint: health, reflection, the node-internal service. */
   readonly addServices: (router: ConnectRouter) => void;
   /** Gets every request whose path is no method's. */
   readonly fallback: RequestHandler;
-  /** The cap of messages that carry data; the others have limits.controlBodyBytesMax. */
-  readonly dataBodyBytesMax: number;
   readonly databaseHostSuffix: string;
-  /** Sees every request for an endpoint. */
-  readonly requestMetrics: RequestMetrics;
-  readonly world: World;
-  readonly log: Log;
 }
 
-/** A call on its way through the library. */
-interface Passing extends RpcRequest {
-  readonly signal: AbortSignal;
-}
-
-const passingKey = createContextKey<Passing | undefined>(undefined);
+/** The call that is on its way through the library. */
+const callKey = createContextKey<RpcCall | undefined>(undefined);
 
 /** An endpoint on these wires. */
 interface Route {
-  readonly endpoint: Endpoint;
+  readonly calls: RpcEndpoint;
   readonly handler: UniversalHandler;
 }
 
@@ -89,13 +68,13 @@ export function createConnect(options: ConnectOptions): RequestHandler {
     acceptCompression: [compressionGzip],
   });
   return (request, response) => {
-    keepUnread(request, response, discards);
     const url = request.url ?? "";
     const mark = url.indexOf("?");
     const route = routes.get(mark < 0 ? url : url.slice(0, mark));
     try {
       if (route) serve(route, mark < 0 ? "" : url.slice(mark + 1), request, response, options);
       else {
+        keepUnread(request, response, discards);
         if (url.startsWith(healthPath)) hurry(request, world);
         services(request, response);
       }
@@ -129,9 +108,7 @@ function buildPath({ method }: Endpoint): string {
  */
 function keepUnread(request: WireRequest, response: WireResponse, discards: Discards): void {
   request[Symbol.asyncIterator] = () => request.iterator({ destroyOnReturn: false }) as NodeJS.AsyncIterator<unknown>;
-  response.once("finish", () => {
-    if (!request.complete) discards.take(request);
-  });
+  discards.takeAfter(request, response);
 }
 
 /** What no path is there for: a method that does not exist says so in its own form, the rest is REST's. */
@@ -149,70 +126,61 @@ function answerUnknownPath(request: WireRequest, response: WireResponse, fallbac
 }
 
 function buildRoute(endpoint: Endpoint, options: ConnectOptions): Route {
-  const reader = new RpcReader(endpoint, options);
+  const calls = new RpcEndpoint(endpoint, options);
   const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
-    const passing = context.values.get(passingKey);
-    assert(passing !== undefined, "a call of an endpoint comes through serve");
-    const visit = options.requestMetrics.begin(
-      endpoint,
-      passing.form.protocol as RequestProtocol,
-      passing.request.headers["traceparent"] as string | undefined,
-    );
+    const call = context.values.get(callKey);
+    assert(call !== undefined, "a call of an endpoint comes through serve");
     try {
-      const result = await options.dispatch(buildCall(endpoint, reader, passing, context, options, visit.trace));
-      await prepareAnswer(result.message, options.world);
-      for (const [name, value] of result.headers) context.responseHeader.append(name, value);
-      visit.end("ok");
-      return result.message;
+      return await calls.answer(call, ({ message, headers }) => {
+        for (const [name, value] of headers) context.responseHeader.append(name, value);
+        return message;
+      });
     } catch (error) {
-      const refusal =
-        error instanceof ClientGone
-          ? new ServiceError("unavailable", "the client went away")
-          : refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
-      visit.end(error instanceof ClientGone ? "gone" : refusal);
-      throw toConnectError(refusal);
+      throw toConnectError(error as ServiceError);
     }
   };
   const [handler] = createConnectRouter({}).rpc(endpoint.method, answer).handlers;
-  return { endpoint, handler: handler! };
+  return { calls, handler: handler! };
 }
 
-/** Hands a call to the library, with an empty message in place of its own. */
+/** Answers a request for an endpoint, whatever its form, or refuses one of none. */
 function serve(
-  { endpoint, handler }: Route,
+  route: Route,
   query: string,
   request: WireRequest,
   response: WireResponse,
   options: ConnectOptions,
 ): void {
+  const { endpoint } = route.calls;
   const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
-  if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
   const form = isGet ? parseQueryForm(query) : findRpcForm(request.headers["content-type"]);
+  keepUnread(request, response, options.discards);
+  if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
   if (form === undefined) return refuseType(isGet, request, response);
-  const host = readHost(request);
-  const signal = goneSignal(response);
-  const passing: Passing = {
+  const call: RpcCall = {
     form,
     request,
+    response,
     query: isGet ? query : undefined,
-    hostDatabase: parseHostDatabase(host, options.databaseHostSuffix),
-    signal,
+    hostDatabase: parseHostDatabase(readHost(request), options.databaseHostSuffix),
   };
-  const header = new Headers({ "content-type": form.contentType });
-  // One that is malformed is refused when the call is read: who calls comes first.
-  const timeout = parseTimeout(form, request);
-  if (timeout !== undefined) header.set(form.timeoutHeader, timeout);
+  passOn(route, call, options);
+}
+
+/** Hands a call to the library, with an empty message in place of its own. */
+function passOn({ calls, handler }: Route, call: RpcCall, options: ConnectOptions): void {
+  const { form, request, response } = call;
   handler({
     httpVersion: request.httpVersion,
     method: "POST",
     url: `http://node${handler.requestPath}`,
-    header,
+    header: new Headers({ "content-type": form.contentType }),
     body: createAsyncIterable([emptyMessages[form.codec][form.protocol === "connect" ? "bare" : "enveloped"]]),
-    signal,
-    contextValues: createContextValues().set(passingKey, passing),
+    signal: goneSignal(response),
+    contextValues: createContextValues().set(callKey, call),
   })
     .then((answer) => universalResponseToNodeResponse(answer, response))
-    .catch((error: unknown) => failCall(error, endpoint, request, response, options));
+    .catch((error: unknown) => failCall(error, calls.endpoint, request, response, options));
 }
 
 /** A message without fields, in each codec, as Connect sends it and as the others do. */
@@ -254,35 +222,4 @@ function refuseType(isGet: boolean, request: WireRequest, response: WireResponse
     request,
     response,
   );
-}
-
-function buildCall(
-  endpoint: Endpoint,
-  reader: RpcReader,
-  passing: Passing,
-  context: HandlerContext,
-  { callers, world }: ConnectOptions,
-  trace: Trace,
-): Call {
-  const { request, hostDatabase } = passing;
-  const timeoutMs = context.timeoutMs();
-  return {
-    endpoint,
-    message: create(endpoint.method.input),
-    rest: { isAddressed: false, receive: () => reader.read(passing) },
-    // Asked where its refusal is waited for: what goes wrong before must not leave it behind, unheard.
-    get caller(): Call["caller"] {
-      return callers?.of(request);
-    },
-    get credential(): string | undefined {
-      return readCredential(request);
-    },
-    remoteAddress: request.socket.remoteAddress ?? "",
-    hostDatabase,
-    headers: readCallHeaders((name) => request.headers[name] as string | undefined),
-    deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
-    trace,
-    answerValuesMax: limits.encodedValuesMax,
-    signal: context.signal,
-  };
 }

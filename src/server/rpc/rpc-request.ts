@@ -162,14 +162,14 @@ export class RpcReader {
 }
 
 /**
- * The time that the client waits, as it says it; undefined where it does not, not as its protocol has it, or longer
+ * How long the client waits, in milliseconds; undefined where it does not say, not as its protocol has it, or longer
  * than a timer can.
  */
-export function parseTimeout(form: RpcForm, request: WireRequest): string | undefined {
+export function parseTimeoutMs(form: RpcForm, request: WireRequest): number | undefined {
   const text = readTimeoutText(form, request);
   if (text === undefined) return undefined;
-  const unitMs = unitsMs[text.at(-1)!] ?? 1;
-  return Number.parseInt(text) * unitMs <= timerMsMax ? text : undefined;
+  const timeoutMs = Number.parseInt(text) * (unitsMs[text.at(-1)!] ?? 1);
+  return timeoutMs <= timerMsMax ? timeoutMs : undefined;
 }
 
 /** gRPC's units of time. Connect has none, and means milliseconds. */
