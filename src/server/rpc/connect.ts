@@ -1,8 +1,9 @@
 /**
  * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
  *
- * The library negotiates, frames and answers. We tell the caller and read the request: the library would read, inflate
- * and decode it before the caller is known. It is handed an empty message in place of each. Always true: nothing reaches a handler but through the pipeline's Dispatch,
+ * Calls by gRPC have a way of their own (grpc-unary). For the others the library negotiates, frames and answers. We
+ * tell the caller and read the request: the library would read, inflate and decode it before the caller is known. It is
+ * handed an empty message in place of each. Always true: nothing reaches a handler but through the pipeline's Dispatch,
  * nothing of a body is read but when the pipeline asks for it, and every refusal of ours carries google.rpc.ErrorInfo
  * with our stable code. It must not know what a method does.
  */
@@ -30,6 +31,7 @@ import { goneSignal, readHost } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { parseHostDatabase } from "../rest/rest-router.ts";
+import { serveGrpc } from "./grpc-unary.ts";
 import { type RpcCall, RpcEndpoint, type RpcOptions } from "./rpc-endpoint.ts";
 import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
 
@@ -53,6 +55,7 @@ const callKey = createContextKey<RpcCall | undefined>(undefined);
 /** An endpoint on these wires. */
 interface Route {
   readonly calls: RpcEndpoint;
+  /** Of gRPC-Web and Connect. */
   readonly handler: UniversalHandler;
 }
 
@@ -139,7 +142,7 @@ function buildRoute(endpoint: Endpoint, options: ConnectOptions): Route {
       throw toConnectError(error as ServiceError);
     }
   };
-  const [handler] = createConnectRouter({}).rpc(endpoint.method, answer).handlers;
+  const [handler] = createConnectRouter({ grpc: false }).rpc(endpoint.method, answer).handlers;
   return { calls, handler: handler! };
 }
 
@@ -154,7 +157,8 @@ function serve(
   const { endpoint } = route.calls;
   const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
   const form = isGet ? parseQueryForm(query) : findRpcForm(request.headers["content-type"]);
-  keepUnread(request, response, options.discards);
+  const isGrpc = request.method === "POST" && form?.protocol === "grpc";
+  if (!isGrpc) keepUnread(request, response, options.discards);
   if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
   if (form === undefined) return refuseType(isGet, request, response);
   const call: RpcCall = {
@@ -164,7 +168,8 @@ function serve(
     query: isGet ? query : undefined,
     hostDatabase: parseHostDatabase(readHost(request), options.databaseHostSuffix),
   };
-  passOn(route, call, options);
+  if (isGrpc) void serveGrpc(route.calls, call, options.discards);
+  else passOn(route, call, options);
 }
 
 /** Hands a call to the library, with an empty message in place of its own. */

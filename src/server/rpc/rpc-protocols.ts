@@ -73,7 +73,8 @@ export function toConnectError(refusal: ServiceError): ConnectError {
   // gRPC's way to say that an encoding, a type or a method is not there.
   const isUnknown = refusal.detail.httpStatus === 415 || refusal.detail.httpStatus === 405;
   const error = new ConnectError(
-    refusal.message,
+    // One that quotes the beginning of a name may end within a character, of which no header can be made.
+    refusal.message.toWellFormed(),
     isUnknown ? Code.Unimplemented : (connect as Code),
     refusalHeaders(refusal),
   );
@@ -116,8 +117,22 @@ export function refuseRequest(refusal: ServiceError, request: WireRequest, respo
       JSON.stringify(errorToJson(error, undefined)),
     );
   }
-  // An answer of headers only, as a call that fails at once has.
-  const headers: ResponseHeaders = { "content-type": form.contentType };
+  sendStatus(error, form, response);
+}
+
+/** Answers a call of gRPC or gRPC-Web by its status alone: in headers, with which the answer ends. */
+export function sendStatus(error: ConnectError, { contentType }: RpcForm, response: WireResponse): void {
+  if (response.headersSent) return;
+  const headers: ResponseHeaders = { "content-type": contentType };
   for (const [name, value] of setTrailerStatus(new Headers(), error)) headers[name] = value;
-  send(response, 200, headers, undefined);
+  // The library leaves it out with all headers of the protocol, and a client that is refused for its encoding needs it.
+  const accepted = error.metadata.get("grpc-accept-encoding");
+  if (accepted !== null) headers["grpc-accept-encoding"] = accepted;
+  if (!("stream" in response)) return send(response, 200, headers, undefined);
+  const { stream } = response;
+  if (stream.destroyed || stream.closed) return;
+  // As the response itself writes headers they do not end the stream, and a client that finds the status in headers
+  // that do not takes the answer for one that broke off. Nor would Node end a stream whose request nobody reads.
+  stream.respond({ ":status": 200, ...response.getHeaders(), ...headers }, { endStream: true });
+  response.end();
 }

@@ -45,7 +45,8 @@ interface Payload {
 
 /** Flags of an envelope: bit 0 says that it is compressed; no other is for requests. */
 const compressedFlag = 1;
-const envelopeBytes = 5;
+/** Of the flags and the length before a message. */
+export const envelopeBytes = 5;
 
 /** Reads the requests of one endpoint. */
 export class RpcReader {
