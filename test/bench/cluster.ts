@@ -5,7 +5,7 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
-import { cpuSeconds } from "./processor-time.ts";
+import { cpuMsOf } from "./process-tree.ts";
 import { load, median, quantile, RawClient, type LoadResult, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 
@@ -51,9 +51,9 @@ async function forwarding([owner, other]: readonly [ClusterNode, ClusterNode]): 
       ["local", owner],
       ["forwarded", other],
     ] as const) {
-      const before = cpuSeconds([owner.pid, other.pid]);
+      const before = cpuMsOf([owner.pid, other.pid]);
       const result = await load(node.port, clients, roundMs, next);
-      costs[what].push({ ...result, cpuMs: ((cpuSeconds([owner.pid, other.pid]) - before) * 1_000) / result.requests });
+      costs[what].push({ ...result, cpuMs: (cpuMsOf([owner.pid, other.pid]) - before) / result.requests });
     }
   }
   const ratios = costs.forwarded.map(({ cpuMs }, round) => cpuMs / costs.local[round]!.cpuMs);

@@ -12,7 +12,7 @@ import { GetValueRequestSchema } from "../../gen/palimpsest/v1/data_pb.ts";
 import { IngestRequestSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { startNodeProcess } from "../support/node-process.ts";
 import { startBareWires } from "./floors.ts";
-import { cpuSeconds } from "./processor-time.ts";
+import { cpuMsOf } from "./process-tree.ts";
 import { median } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 import { buildSentences, ingestRequest } from "./writes.ts";
@@ -128,7 +128,7 @@ let calls = 0;
 async function runRound(target: Target, way: Way, work: Work, clients: number, durationMs: number): Promise<Round> {
   const loops = Array.from({ length: clients }, () => way.open(work, target));
   const bodies = way.bodies(work);
-  const before = cpuSeconds([target.pid]);
+  const before = cpuMsOf([target.pid]);
   const firstCall = calls;
   const startedAt = performance.now();
   await Promise.all(
@@ -141,9 +141,9 @@ async function runRound(target: Target, way: Way, work: Work, clients: number, d
   );
   const done = calls - firstCall;
   const seconds = (performance.now() - startedAt) / 1_000;
-  const used = cpuSeconds([target.pid]) - before;
+  const usedMs = cpuMsOf([target.pid]) - before;
   way.close();
-  return { perSecond: done / seconds, cpuUs: (used * 1e6) / done };
+  return { perSecond: done / seconds, cpuUs: (usedMs * 1e3) / done };
 }
 
 /** All ways in turn, in the other order every other round. */

@@ -37,28 +37,20 @@ function sendResult(
 ): void {
   const frame = encodeFrame(output, message, form);
   if (response.headersSent) return;
-  if ("stream" in response) return sendOnStream(frame, headers, form, response);
   const head: Record<string, string> = { "content-type": form.contentType };
   for (const [name, value] of headers) head[name] = value;
+  if ("stream" in response) return sendOnStream(frame, head, response);
   response.writeHead(200, head);
   response.addTrailers(okTrailers);
   response.end(frame);
 }
 
-/** The same of HTTP/2, whose stream takes a list of headers without looking at each twice. */
-function sendOnStream(
-  frame: Buffer,
-  headers: CallResult["headers"],
-  { contentType }: RpcForm,
-  response: Http2ServerResponse,
-): void {
+/** The same of HTTP/2, whose stream does not look at each header twice. */
+function sendOnStream(frame: Buffer, head: Readonly<Record<string, string>>, response: Http2ServerResponse): void {
   const { stream } = response;
   if (stream.destroyed || stream.closed) return;
-  const list = [":status", "200", "content-type", contentType];
-  for (const [name, value] of Object.entries(response.getHeaders())) list.push(name, String(value));
-  for (const [name, value] of headers) list.push(name.toLowerCase(), value);
   response.addTrailers(okTrailers);
-  stream.respond(list, { waitForTrailers: true });
+  stream.respond({ ":status": 200, ...response.getHeaders(), ...head }, { waitForTrailers: true });
   response.end(frame);
 }
 

@@ -2,7 +2,7 @@
 import { withServers, type PartOf } from "./contest.ts";
 import { eventAt, vectorPool } from "./memories.ts";
 import type { Memory } from "./peer.ts";
-import { cpuMsOf } from "./process-tree.ts";
+import { cpuMsOf } from "../process-tree.ts";
 import { pairedRounds, type Round, type Running } from "./rounds.ts";
 
 async function importInto({ server }: Running, space: string, batches: readonly (readonly Memory[])[]): Promise<Round> {

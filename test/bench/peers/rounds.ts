@@ -4,7 +4,7 @@
  */
 import { median, quantile } from "../raw-client.ts";
 import type { Peer, PeerClient, PeerServer } from "./peer.ts";
-import { busyMs, cpuMsOf } from "./process-tree.ts";
+import { busyMs, cpuMsOf } from "../process-tree.ts";
 
 /** A peer whose server runs. */
 export interface Running {

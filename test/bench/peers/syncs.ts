@@ -6,7 +6,7 @@ import { withServers, type PartOf } from "./contest.ts";
 import { findOnPath } from "./launched.ts";
 import { memoryAt, vectorPool } from "./memories.ts";
 import type { PeerClient } from "./peer.ts";
-import { listPids } from "./process-tree.ts";
+import { listPids } from "../process-tree.ts";
 import { figure } from "./section.ts";
 
 const space = "one";

@@ -2,7 +2,7 @@
 import { withServers, type PartOf } from "./contest.ts";
 import { memoryAt } from "./memories.ts";
 import type { PeerServer } from "./peer.ts";
-import { diskBytesOf, memoryMiBOf } from "./process-tree.ts";
+import { diskBytesOf, memoryMiBOf } from "../process-tree.ts";
 import { spreadOf, type Running } from "./rounds.ts";
 import { figure, spread } from "./section.ts";
 import type { Size } from "./sizes.ts";
