@@ -25,7 +25,8 @@ async function whileWriting<T>(wire: Wire, db: string, act: () => Promise<T>): P
   );
   const result = await act();
   await writing;
-  expect((await first.answer).code).toBe("ok");
+  // One that is shed, by a queue of one and late on a busy machine, says as well that the write was under way.
+  expect(["ok", "overloaded"]).toContain((await first.answer).code);
   return result;
 }
 
