@@ -17,11 +17,14 @@ if (parseInt(process.versions.node, 10) < needed) {
 
 var fs = require("fs");
 var path = require("path");
-// What V8 has compiled is kept for the next start, of threads and processes too: a folder of the user's own, as what
-// lies there is run. Without one, or where it cannot be written, a start takes a little longer.
+// What V8 has compiled is kept for the next start, of threads and processes too: in a folder of the user's own and never
+// in one that all share, as what lies there is run. Without one, or where it cannot be written, a start takes a little
+// longer. Where the variable is set, Node keeps it by itself.
 var caches = process.env.XDG_CACHE_HOME || (process.env.HOME && path.join(process.env.HOME, ".cache"));
-if (!process.env.NODE_COMPILE_CACHE && caches) process.env.NODE_COMPILE_CACHE = path.join(caches, "palimpsest");
-require("module").enableCompileCache(process.env.NODE_COMPILE_CACHE);
+if (!process.env.NODE_COMPILE_CACHE && caches && path.isAbsolute(caches)) {
+  process.env.NODE_COMPILE_CACHE = path.join(caches, "palimpsest");
+  require("module").enableCompileCache(process.env.NODE_COMPILE_CACHE);
+}
 // A checkout has the sources; the package has what was built of them.
 var sources = path.join(__dirname, "..", "src", "server", "main.ts");
 var built = path.join(__dirname, "..", "dist", "lib", "main.js");

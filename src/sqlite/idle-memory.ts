@@ -31,10 +31,10 @@ let collect: (() => void) | undefined;
 /** Collects this thread's garbage, and lets the process give back what is free. */
 function giveBack(): void {
   if (!collect) {
-    // V8 has no other way to be asked. New contexts see the flag; nothing else does.
+    // V8 has no other way to be asked. The flag is the whole process's, and stays: a thread that took it back could
+    // take it from another one between these two lines. Only contexts that are made anew see it.
     setFlagsFromString("--expose-gc");
     collect = runInNewContext("gc") as () => void;
-    setFlagsFromString("--no-expose-gc");
   }
   collect();
   releaseFreedMemory();

@@ -25,6 +25,8 @@ export const packBytesMax = 64 * 1024 * 1024;
 const rebaseBytesMin = 4 * 1024 * 1024;
 /** Deltas that hold this many times what the database does ask for a new base image, however little room they take. */
 const rebaseTimesMax = 8;
+/** Deltas that hold less than that ask for one when they take this many times the room of the images. */
+const rebaseRoomTimes = 2;
 
 /** References of the manifest, from `from` up to and without `to`. */
 export interface PackRange {
@@ -176,7 +178,8 @@ export function rebaseDue(manifest: Manifest): number | undefined {
   const rawBytes = sumRefs(deltas, "rawBytes");
   const databaseBytes = manifest.pages * pageBytes;
   const isWorthIt =
-    sumRefs(deltas, "bytes") >= 2 * sumRefs(images, "bytes") || rawBytes >= rebaseTimesMax * databaseBytes;
+    sumRefs(deltas, "bytes") >= rebaseRoomTimes * sumRefs(images, "bytes") ||
+    rawBytes >= rebaseTimesMax * databaseBytes;
   const due =
     (rawBytes >= Math.max(databaseBytes, rebaseBytesMin) && isWorthIt) ||
     manifest.refs.length > limits.timelineRefsPressing;

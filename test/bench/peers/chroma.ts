@@ -2,30 +2,24 @@
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { freePort } from "../../support/node-process.ts";
-import { openJson, type JsonConnection } from "./http-client.ts";
+import { HttpPeerClient, openJson, type JsonConnection } from "./http-client.ts";
 import { findOnPath, isExecutable, launch, runToEnd } from "./launched.ts";
-import { RefusingClient, type Maker, type Memory, type PeerServer, type Question, type Skipped } from "./peer.ts";
+import { type Maker, type Memory, type PeerServer, type Question, type Skipped } from "./peer.ts";
 
 const collections = "/api/v2/tenants/default_tenant/databases/default_database/collections";
 
-class ChromaClient extends RefusingClient {
-  readonly #connection: JsonConnection;
+class ChromaClient extends HttpPeerClient {
   /** Ids of the collections by their names. */
   readonly #ids: Map<string, string>;
 
   constructor(connection: JsonConnection, ids: Map<string, string>) {
-    super();
-    this.#connection = connection;
+    super(connection);
     this.#ids = ids;
-  }
-
-  override ingest(space: string, memory: Memory): Promise<void> {
-    return this.ingestAll(space, [memory]);
   }
 
   override async ingestAll(space: string, memories: readonly Memory[]): Promise<void> {
     // A repeated id is an error of its own, so what repeats a memory is given anew, as to those that look for no equal.
-    await this.#connection.call("POST", `${await this.#collection(space)}/upsert`, {
+    await this.connection.call("POST", `${await this.#collection(space)}/upsert`, {
       ids: memories.map(({ content }) => content.tag),
       embeddings: memories.map(({ embedding }) => embedding ?? [1, 0, 0]),
       documents: memories.map(({ summary }) => summary),
@@ -34,12 +28,12 @@ class ChromaClient extends RefusingClient {
   }
 
   override async read(space: string): Promise<void> {
-    const got = await this.#connection.call("POST", `${await this.#collection(space)}/get`, { limit: 1 });
+    const got = await this.connection.call("POST", `${await this.#collection(space)}/get`, { limit: 1 });
     if ((JSON.parse(got) as { ids: string[] }).ids.length === 0) throw new Error(`${space} is empty`);
   }
 
   override async recall(space: string, { words, embedding }: Question): Promise<readonly string[]> {
-    const found = await this.#connection.call("POST", `${await this.#collection(space)}/query`, {
+    const found = await this.connection.call("POST", `${await this.#collection(space)}/query`, {
       query_embeddings: [embedding],
       n_results: 10,
       where_document: { $or: words.map((word) => ({ $contains: word })) },
@@ -48,14 +42,10 @@ class ChromaClient extends RefusingClient {
     return (JSON.parse(found) as { ids: string[][] }).ids[0]!;
   }
 
-  close(): void {
-    this.#connection.close();
-  }
-
   async #collection(space: string): Promise<string> {
     let id = this.#ids.get(space);
     if (id === undefined) {
-      const made = await this.#connection.call("POST", collections, { name: `space-${space}`, get_or_create: true });
+      const made = await this.connection.call("POST", collections, { name: `space-${space}`, get_or_create: true });
       id = (JSON.parse(made) as { id: string }).id;
       this.#ids.set(space, id);
     }

@@ -1,5 +1,6 @@
-/** One kept connection of Node's own HTTP client that talks JSON and takes no answer of 300 or more. */
+/** Clients over one kept connection of Node's own HTTP client that talks JSON and takes no answer of 300 or more. */
 import { openClient } from "../raw-client.ts";
+import { RefusingClient, type Memory } from "./peer.ts";
 
 export interface JsonConnection {
   /** Text is sent as it is, anything else as JSON. */
@@ -19,4 +20,22 @@ export async function openJson(port: number): Promise<JsonConnection> {
     },
     close: () => connection.close(),
   };
+}
+
+/** A client of a server that speaks HTTP. One memory is an ingest of one. */
+export abstract class HttpPeerClient extends RefusingClient {
+  protected readonly connection: JsonConnection;
+
+  constructor(connection: JsonConnection) {
+    super();
+    this.connection = connection;
+  }
+
+  override ingest(space: string, memory: Memory): Promise<void> {
+    return this.ingestAll(space, [memory]);
+  }
+
+  close(): void {
+    this.connection.close();
+  }
 }

@@ -2,32 +2,17 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { freePort } from "../../support/node-process.ts";
-import { openJson, type JsonConnection } from "./http-client.ts";
+import { HttpPeerClient, openJson } from "./http-client.ts";
 import { launch, runToEnd } from "./launched.ts";
-import { RefusingClient, type Maker, type Memory, type PeerServer, type Question, type Skipped } from "./peer.ts";
+import { type Maker, type Memory, type PeerServer, type Question, type Skipped } from "./peer.ts";
 
-class Mem0Client extends RefusingClient {
-  readonly #connection: JsonConnection;
-
-  constructor(connection: JsonConnection) {
-    super();
-    this.#connection = connection;
-  }
-
-  override ingest(space: string, memory: Memory): Promise<void> {
-    return this.ingestAll(space, [memory]);
-  }
-
+class Mem0Client extends HttpPeerClient {
   override async ingestAll(space: string, memories: readonly Memory[]): Promise<void> {
-    await this.#connection.call("POST", `/ingest/${space}`, memories);
+    await this.connection.call("POST", `/ingest/${space}`, memories);
   }
 
   override async recall(space: string, question: Question): Promise<readonly string[]> {
-    return JSON.parse(await this.#connection.call("POST", `/recall/${space}`, question)) as string[];
-  }
-
-  close(): void {
-    this.#connection.close();
+    return JSON.parse(await this.connection.call("POST", `/recall/${space}`, question)) as string[];
   }
 }
 

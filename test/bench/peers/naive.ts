@@ -3,40 +3,25 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { freePort } from "../../support/node-process.ts";
-import { openJson, type JsonConnection } from "./http-client.ts";
+import { HttpPeerClient, openJson } from "./http-client.ts";
 import { launch } from "./launched.ts";
-import { RefusingClient, type Maker, type Memory, type Peer, type PeerServer } from "./peer.ts";
+import { type Maker, type Memory, type Peer, type PeerServer } from "./peer.ts";
 
-class NaiveClient extends RefusingClient {
-  readonly #connection: JsonConnection;
-
-  constructor(connection: JsonConnection) {
-    super();
-    this.#connection = connection;
-  }
-
-  override ingest(space: string, memory: Memory): Promise<void> {
-    return this.ingestAll(space, [memory]);
-  }
-
+class NaiveClient extends HttpPeerClient {
   override async ingestAll(space: string, memories: readonly Memory[]): Promise<void> {
-    await this.#connection.call("POST", `/memories/${space}`, memories);
+    await this.connection.call("POST", `/memories/${space}`, memories);
   }
 
   override async read(space: string): Promise<void> {
-    await this.#connection.call("GET", `/memories/${space}`);
+    await this.connection.call("GET", `/memories/${space}`);
   }
 
   override async put(key: string, value: string): Promise<void> {
-    await this.#connection.call("PUT", `/kv/${key}`, value);
+    await this.connection.call("PUT", `/kv/${key}`, value);
   }
 
   override get(key: string): Promise<string> {
-    return this.#connection.call("GET", `/kv/${key}`);
-  }
-
-  close(): void {
-    this.#connection.close();
+    return this.connection.call("GET", `/kv/${key}`);
   }
 }
 

@@ -2,51 +2,36 @@
 import { readFileSync } from "node:fs";
 import { packageRoot } from "../../../src/base/package-root.ts";
 import { startNodeProcess } from "../../support/node-process.ts";
-import { openJson, type JsonConnection } from "./http-client.ts";
-import { parts, RefusingClient, type Maker, type Memory, type PeerServer, type Question } from "./peer.ts";
+import { HttpPeerClient, openJson } from "./http-client.ts";
+import { parts, type Maker, type Memory, type PeerServer, type Question } from "./peer.ts";
 
 const database = "kv";
 
-class PalimpsestClient extends RefusingClient {
-  readonly #connection: JsonConnection;
-
-  constructor(connection: JsonConnection) {
-    super();
-    this.#connection = connection;
-  }
-
-  override ingest(space: string, memory: Memory): Promise<void> {
-    return this.ingestAll(space, [memory]);
-  }
-
+class PalimpsestClient extends HttpPeerClient {
   override async ingestAll(space: string, memories: readonly Memory[]): Promise<void> {
-    await this.#connection.call("POST", `/v1/memory/bench/${space}/memories`, { memories });
+    await this.connection.call("POST", `/v1/memory/bench/${space}/memories`, { memories });
   }
 
   override async read(space: string): Promise<void> {
-    const listed = await this.#connection.call("GET", `/v1/memory/bench/${space}/memories?limit=1`);
+    const listed = await this.connection.call("GET", `/v1/memory/bench/${space}/memories?limit=1`);
     if ((JSON.parse(listed) as { memories: unknown[] }).memories.length === 0) throw new Error(`${space} is empty`);
   }
 
   override async put(key: string, value: string): Promise<void> {
-    await this.#connection.call("PUT", `/v1/db/${database}/kv/n/${key}`, value);
+    await this.connection.call("PUT", `/v1/db/${database}/kv/n/${key}`, value);
   }
 
   override get(key: string): Promise<string> {
-    return this.#connection.call("GET", `/v1/db/${database}/kv/n/${key}`);
+    return this.connection.call("GET", `/v1/db/${database}/kv/n/${key}`);
   }
 
   override async recall(space: string, { words, embedding }: Question): Promise<readonly string[]> {
-    const found = await this.#connection.call("POST", `/v1/memory/bench/${space}/recall`, {
+    const found = await this.connection.call("POST", `/v1/memory/bench/${space}/recall`, {
       query: words.join(" "),
       embedding,
       k: 10,
     });
     return (JSON.parse(found) as { memories: Memory[] }).memories.map(({ content }) => content.tag);
-  }
-
-  close(): void {
-    this.#connection.close();
   }
 }
 
