@@ -1,13 +1,15 @@
 /**
  * `npm run eval -- --dataset PATH [--unit session|turn|transcript] [--shape summary|content|both] [--k N]
  * [--gate on|off] [--together] [--plot FILE.svg]`, or `npm run eval -- --small development|held-out`; both with
- * `[--direct] [--json]`: how well recall finds, by words alone, beside plain BM25.
+ * `[--direct [--set NAME=VALUE,…]] [--json]`: how well recall finds, by words alone, beside plain BM25.
  *
  * Starts a node of its own for each unit and shape, fills one profile per conversation, and asks every question of the
- * set; `--direct` calls the modules in this process instead, which gives the same answers sooner.
+ * set; `--direct` calls the modules in this process instead, which gives the same answers sooner, and can do so with
+ * other constants than those of src/model/ranking/recipe.ts.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { recipe } from "../../src/model/ranking/recipe.ts";
 import { readCorpus } from "./corpus.ts";
 import { evaluate, type Report } from "./evaluate.ts";
 import { drawPlot } from "./plot.ts";
@@ -20,7 +22,8 @@ import { shapes, unitNames, type Shape, type UnitName } from "./units.ts";
 function refuse(): never {
   console.error(
     `usage: npm run eval -- (--dataset PATH [--unit ${unitNames.join("|")}] [--shape ${shapes.join("|")}] [--k N]\n` +
-      "         [--gate on|off] [--together] [--plot FILE.svg] | --small development|held-out) [--direct] [--json]",
+      "         [--gate on|off] [--together] [--plot FILE.svg] | --small development|held-out)\n" +
+      "         [--direct [--set NAME=VALUE,…]] [--json]",
   );
   process.exit(2);
 }
@@ -35,6 +38,7 @@ const { values } = parseArgs({
     gate: { type: "string", default: "on" },
     together: { type: "boolean", default: false },
     direct: { type: "boolean", default: false },
+    set: { type: "string" },
     plot: { type: "string" },
     json: { type: "boolean", default: false },
   },
@@ -73,6 +77,15 @@ async function evaluateSet(path: string, gate: "on" | "off"): Promise<void> {
   if (values.plot !== undefined) writeFileSync(values.plot, drawPlot(reports));
 }
 
+function setConstants(given: string): void {
+  const constants: Record<string, number> = recipe;
+  for (const pair of given.split(",")) {
+    const [name = "", value] = pair.split("=");
+    if (!values.direct || !(name in constants) || !Number.isFinite(Number(value))) refuse();
+    constants[name] = Number(value);
+  }
+}
+
 const { dataset, small, gate, unit, shape } = values;
 if (
   (dataset === undefined) === (small === undefined) ||
@@ -82,5 +95,6 @@ if (
   (shape !== undefined && !shapes.includes(shape as Shape))
 )
   refuse();
+if (values.set !== undefined) setConstants(values.set);
 if (dataset === undefined) await evaluateSmall(small as keyof typeof smallStores);
 else await evaluateSet(dataset, gate);

@@ -28,8 +28,8 @@ export interface Measures extends Outcome {
 
 /**
  * `any`: whether any piece of the evidence is among the first k. `all`: whether every piece is. `fraction`: the share
- * of the pieces. `mrr`: 1 / rank of the first piece, however far down, 0 where none was found. `empty`: whether nothing at
- * all was found.
+ * of the pieces. `mrr`: 1 / rank of the first piece, however far down, 0 where none was found. `empty`: whether nothing
+ * at all was found.
  */
 function judge({ found, evidence }: Answered, k: number): Outcome {
   const first = new Set(found.slice(0, k));

@@ -18,7 +18,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
-import { strayTurnText } from "../../model/text/turn-text.ts";
+import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import type { GarbageCollector, Survey } from "../maintenance/garbage-collector.ts";

@@ -63,8 +63,7 @@ describe("channels", () => {
       ["the exact topic", ["topic"]],
       ["zebra zebra", ["keyword", "vector"]],
     ]);
-    expect(found[0]!.score).toBeCloseTo(4 / 61, 12);
-    expect(found[1]!.score).toBeCloseTo(2 / 61, 12);
+    expect(found.map(({ score }) => score)).toEqual([4, 1.5]);
   });
 
   test("what two channels find comes before what one finds", () => {
@@ -225,7 +224,8 @@ describe("ranking", () => {
     const ids = say(...["one", "two", "three"].map((summary) => ({ summary, embedding: vector(1, 0) })));
     say({ summary: "nearer", embedding: vector(1, 0.1) });
     expect(ask({ embedding: vector(1, 0), k: 3 }).map(({ id }) => id)).toEqual(ids.toReversed());
-    expect(ask({ embedding: vector(1, 0.1) }).map(({ score }) => score)).toEqual([1 / 61, 1 / 62, 1 / 62, 1 / 62]);
+    const [first, ...rest] = ask({ embedding: vector(1, 0.1) }).map(({ score }) => score!);
+    expect([first, new Set(rest).size, rest[0]! < first!]).toEqual([0.5, 1, true]);
   });
 
   test("k is 8 when absent, and cut to 1000", () => {
@@ -269,7 +269,7 @@ describe("ranking", () => {
         { channel: "vector", rank: 1, score: expect.closeTo(1, 6), approximate: false },
       ],
       matchedTerms: ["dark", "preferred"],
-      coverage: expect.closeTo(0.587, 2),
+      coverage: expect.closeTo(0.558, 2),
     });
     expect(ask({ embedding: vector(1, 0), explain: true })[0]!.explain).toEqual({
       channels: [{ channel: "vector", rank: 1, score: expect.closeTo(1, 6), approximate: false }],
