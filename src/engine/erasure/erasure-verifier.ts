@@ -19,6 +19,8 @@ import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../../format
 import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
 import { strayTurnText } from "../../model/text/turn-text.ts";
+import { isBatched } from "../../model/core/database-state.ts";
+import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import type { GarbageCollector, Survey } from "../maintenance/garbage-collector.ts";
@@ -192,6 +194,7 @@ function leftoverIn(connection: Connection): string | undefined {
       "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "provenance without its memory":
       "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "a fingerprint without its memory": isBatched(connection) ? strayFingerprint : undefined,
     "metadata without its memory": strayMetadata(connection),
     "words without their turn": strayTurnText(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
