@@ -127,8 +127,9 @@ function selectRows(view: View, target: ErasureTarget): readonly ErasedRow[] {
          FROM (SELECT memory FROM __service_memory_provenance WHERE session_id = ?
            UNION SELECT row FROM __service_memory WHERE session_id = ? AND type = 'task') AS said
          CROSS JOIN __service_memory AS m ON m.row = said.memory
-         WHERE m.type = 'task' OR NOT EXISTS (SELECT 1 FROM __service_memory_provenance AS other
-           WHERE other.memory = m.row AND other.session_id <> ?)
+         WHERE m.type = 'task' OR NOT (m.session_id IS NULL AND m.source IS NULL
+           OR EXISTS (SELECT 1 FROM __service_memory_provenance AS other
+             WHERE other.memory = m.row AND other.session_id <> ?))
          ORDER BY m.row LIMIT ?`,
         target.sessionId,
         target.sessionId,
@@ -169,7 +170,9 @@ function adopt(tx: Tx, row: number, sessionId: string): void {
     "SELECT nullif(session_id, '') AS session, nullif(source, '') AS source FROM " +
       "__service_memory_provenance WHERE memory = ? ORDER BY session_id, source LIMIT 1",
     row,
-  )!;
+  );
+  // It says itself that it came from no session.
+  if (!other) return;
   const { changes } = connection.run(
     "UPDATE __service_memory SET session_id = ?, source = ? WHERE row = ? AND session_id = ?",
     other.session,

@@ -15,7 +15,7 @@ import { vectorsSchema } from "./vectors/vectors.ts";
 export { readState, schemaFormat, decodeStatePage, writeState, type DatabaseState } from "./core/database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
-const stateSchema = `
+const stateSchema = (format: number): string => `
   CREATE TABLE __service_state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     format INTEGER NOT NULL,
@@ -23,12 +23,13 @@ const stateSchema = `
     committed_at INTEGER NOT NULL,
     tenure BLOB CHECK (length(tenure) = ${writerEpochIdBytes})
   ) STRICT;
-  INSERT INTO __service_state (id, format, txid, committed_at, tenure) VALUES (1, ${schemaFormat}, 0, 0, NULL);
+  INSERT INTO __service_state (id, format, txid, committed_at, tenure) VALUES (1, ${format}, 0, 0, NULL);
 `;
 
-/** Creates every reserved table in an empty database, at transaction id 0. */
-export function createSchema(connection: Connection): void {
-  connection.exec(`BEGIN; ${stateSchema} ${memorySchema} ${kvSchema} ${docsSchema} ${vectorsSchema} COMMIT;`);
+/** Creates every reserved table of the format, by default the newest, in an empty database, at transaction id 0. */
+export function createSchema(connection: Connection, format: number = schemaFormat): void {
+  const tables = [stateSchema(format), memorySchema(format), kvSchema, docsSchema, vectorsSchema];
+  connection.exec(`BEGIN; ${tables.join(" ")} COMMIT;`);
 }
 
 /** The page that holds the state row, the same for the life of the file: every commit has an image of it. */

@@ -7,11 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { ingest, type MemoryInput } from "../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../src/model/memory/memory-schema.ts";
 import { recall } from "../../src/model/recall.ts";
 import { queryTerms } from "../../src/model/text/words.ts";
 import { appendTurn } from "../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 import { startNodeProcess } from "../support/node-process.ts";
 
@@ -123,7 +121,7 @@ export function directTarget(): Target {
   const open = (profile: string): ModelDatabase => {
     const known = profiles.get(profile);
     if (known) return known;
-    const made = new ModelDatabase(memorySchema + vectorsSchema);
+    const made = new ModelDatabase();
     made.connection.exec("PRAGMA synchronous = OFF");
     profiles.set(profile, made);
     return made;

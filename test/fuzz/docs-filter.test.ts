@@ -1,7 +1,7 @@
 /** Filters, sorts and indexes over random documents, held against a matcher that does without SQL. */
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createDocIndex, deleteDocs, docsSchema, findDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
+import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
 import { matches, plainText, sorted, type Plain, type PlainDoc } from "../support/docs-oracle.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 
@@ -86,7 +86,7 @@ const { filter: filterArbitrary } = fc.letrec<{ filter: PlainDoc }>((tie) => ({
 }));
 
 function open(): ModelDatabase {
-  const database = new ModelDatabase(docsSchema);
+  const database = new ModelDatabase();
   onTestFinished(() => database.close());
   return database;
 }
@@ -161,7 +161,7 @@ describe("filters", () => {
         fc.array(fc.record({ path, direction: fc.constantFrom(1, -1) }), { minLength: 1, maxLength: 3 }),
         (plain, keys) => {
           const docs = numbered(plain);
-          const database = new ModelDatabase(docsSchema);
+          const database = new ModelDatabase();
           try {
             if (docs.length > 0) insert(database, docs);
             expect(found(database, {}, keys)).toEqual(sorted(docs, keys).map((doc) => doc["_id"]));
@@ -216,8 +216,8 @@ describe("indexes", () => {
   test("docs-09: after any writes hold what an index made afterwards would hold", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
-        const early = new ModelDatabase(docsSchema);
-        const late = new ModelDatabase(docsSchema);
+        const early = new ModelDatabase();
+        const late = new ModelDatabase();
         try {
           for (const indexed of indexedPaths) early.write((tx) => createDocIndex(tx, { collection, path: indexed }));
           for (const database of [early, late]) for (const one of steps) run(database, one);

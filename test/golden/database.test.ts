@@ -5,18 +5,21 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { StoreError } from "../../src/base/faults/errors.ts";
 import { limits } from "../../src/base/limits.ts";
+import { formats } from "../../src/format/core/versions.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../src/model/commands.ts";
 import { readState, schemaFormat } from "../../src/model/schema.ts";
 import type { View } from "../../src/model/core/transaction.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
-import { goldenPath, goldenStartMs, goldenTxid, writeGolden } from "../support/make-golden.ts";
+import { goldenDatabasePath, goldenStartMs, goldenTxid, writeGolden } from "../support/make-golden.ts";
 import { startService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-function copyGolden(): string {
+const everyFormat = formats.database.reads;
+
+function copyGolden(format: number = schemaFormat): string {
   const path = join(temporaryDirectory(), "main.db");
-  copyFileSync(goldenPath, path);
+  copyFileSync(goldenDatabasePath(format), path);
   return path;
 }
 
@@ -34,10 +37,10 @@ function reader(
   return (kind, input) => runRead(kind, view, input) as never;
 }
 
-test.each([true, false])(
-  "memory-25: every model reads the file of format 1 (connection read-only: %s), and no byte of it changes",
-  (readonly) => {
-    const path = copyGolden();
+test.each(everyFormat.flatMap((format) => [true, false].map((readonly) => ({ format, readonly }))))(
+  "memory-25: every model reads the file of format $format (read-only: $readonly), and no byte of it changes",
+  ({ format, readonly }) => {
+    const path = copyGolden(format);
     const before = digest(path);
     const connection = open(path, readonly);
     expect(readState(connection)).toEqual({
@@ -126,10 +129,10 @@ function postponeExpiries(path: string): void {
   connection.close();
 }
 
-test("memory-25: a node serves the file of format 1, and writes to it only when it is asked to write", async () => {
+test.each(everyFormat)("memory-25: a node serves the file of format %s, and writes only when asked", async (format) => {
   const directory = join(temporaryDirectory(), "data");
   let service = await startService({}, directory);
-  const { db, path } = await install(service, goldenPath);
+  const { db, path } = await install(service, goldenDatabasePath(format));
   postponeExpiries(path);
   const before = digest(path);
   const value = await service.call("GET", `/v1/db/${db}/kv/n/bytes`);
@@ -175,18 +178,17 @@ test("memory-25: a file of a newer format is refused, and hurts no other databas
   await service.close();
 });
 
-test("the tables are those of the golden file for as long as the format is", () => {
+test.each(everyFormat)("the tables are those of the golden file for as long as the format is %s", (format) => {
   // But for the words of turns, whose tables are made when the first turn comes: files from before them have none.
   const readSchema = (connection: Connection): unknown =>
     connection.all(
       "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name GLOB '__service_*' AND name NOT GLOB " +
         "'__service_turn_text*' ORDER BY type, name",
     );
-  const golden = open(copyGolden(), true);
+  const golden = open(copyGolden(format), true);
   const freshPath = join(temporaryDirectory(), "main.db");
-  writeGolden(freshPath);
+  writeGolden(freshPath, format);
   const fresh = open(freshPath, true);
-  expect(schemaFormat, "a new format needs a golden file of its own beside this one").toBe(1);
   expect(
     readSchema(fresh),
     "the tables have changed: raise schemaFormat, keep reading the old one, add a golden file",

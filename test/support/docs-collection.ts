@@ -2,7 +2,6 @@
 import {
   createDocIndex,
   deleteDocs,
-  docsSchema,
   findDocs,
   insertDocs,
   updateDocs,
@@ -12,7 +11,7 @@ import { plainText, type Plain, type PlainDoc } from "./docs-oracle.ts";
 import { ModelDatabase } from "./model-database.ts";
 
 export class DocsCollection {
-  readonly database = new ModelDatabase(docsSchema);
+  readonly database = new ModelDatabase();
   readonly collection: string;
 
   constructor(collection = "things") {

@@ -1,5 +1,5 @@
 /**
- * Makes test/golden/database-v1.db, a database of every data model, written by the product's own code in a fixed world,
+ * Makes test/golden/database-v2.db, a database of every data model, written by the product's own code in a fixed world,
  * and one object of each format of object storage beside it.
  * Run it (`node test/support/make-golden.ts`) only for a format that has never been released; afterwards the file stays
  * as it is, and a change of the tables makes a new format with a golden file of its own.
@@ -18,6 +18,7 @@ import { encodeManifest } from "../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../src/format/history/history.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { encodeSegment } from "../../src/format/history/segment.ts";
+import { formats } from "../../src/format/core/versions.ts";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";
 import type { Tx } from "../../src/model/core/transaction.ts";
@@ -41,7 +42,13 @@ import {
   sampleUnattestedPayload,
 } from "./format-samples.ts";
 
-export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
+/** Where the database file of a format lies. */
+export function goldenDatabasePath(format: number): string {
+  return join(import.meta.dirname, `../golden/database-v${format}.db`);
+}
+
+/** That of the first format. */
+export const goldenPath = goldenDatabasePath(1);
 /** When the first commit was made; each further one is a second later. */
 export const goldenStartMs = 1_700_000_000_000;
 /** The transaction id of the file. */
@@ -92,10 +99,10 @@ const commands: readonly Command[] = [
   { kind: "vector.upsert", input: { collection: "shapes", id: "north", embedding: Float32Array.from([0, 1]) } },
 ];
 
-/** Writes the database to the path, which must not exist. */
-export function writeGolden(path: string): void {
+/** Writes the database of the format to the path, which must not exist. */
+export function writeGolden(path: string, format: number): void {
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
-  createSchema(connection);
+  createSchema(connection, format);
   connection.exec(
     "CREATE TABLE measured (at INTEGER PRIMARY KEY, value REAL); INSERT INTO measured VALUES (1, 0.5), (2, NULL)",
   );
@@ -160,7 +167,8 @@ async function writeGoldenFormats(): Promise<void> {
 }
 
 if (import.meta.main) {
-  rmSync(goldenPath, { force: true });
-  writeGolden(goldenPath);
+  const newest = Math.max(...formats.database.writes);
+  rmSync(goldenDatabasePath(newest), { force: true });
+  writeGolden(goldenDatabasePath(newest), newest);
   await writeGoldenFormats();
 }

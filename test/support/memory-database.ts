@@ -1,10 +1,8 @@
 /** A database of memories for each test of a file, and what such tests write into it and ask of it. */
 import { afterEach, beforeEach } from "vitest";
 import { checkMemories, ingest, type IngestResult, type MemoryInput } from "../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../src/model/memory/memory-schema.ts";
 import { getMemory } from "../../src/model/memory/stored-memories.ts";
 import { recall, type RecallInput } from "../../src/model/recall.ts";
-import { vectorsSchema } from "../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "./model-database.ts";
 
 /** A memory of which a test says only what matters to it. */
@@ -38,7 +36,7 @@ export interface MemoryDatabase {
 export function useMemoryDatabase(): MemoryDatabase {
   let database: ModelDatabase;
   beforeEach(() => {
-    database = new ModelDatabase(memorySchema + vectorsSchema);
+    database = new ModelDatabase();
   });
   afterEach(() => database.close());
   const ingestAll: MemoryDatabase["ingestAll"] = (drafts, taskTtlMaxSecs) => {

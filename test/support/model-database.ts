@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
 import type { Tx, View } from "../../src/model/core/transaction.ts";
+import { createSchema } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { runGroup, type CommandOutcome } from "../../src/sqlite/group.ts";
@@ -19,8 +20,9 @@ export class ModelDatabase {
   nowMs = 1_700_000_000_000;
   #ids = 0;
 
-  constructor(schema: string, vectors = new VectorCache()) {
-    this.connection.exec(schema);
+  /** Of the format, by default the newest. */
+  constructor(vectors = new VectorCache(), format?: number) {
+    createSchema(this.connection, format);
     this.vectors = vectors;
   }
 

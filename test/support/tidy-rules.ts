@@ -72,7 +72,19 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "backup",
   ],
   service: ["call", "placement", "erasure", "embedding", "jobs", "handlers", "memory", "pipeline"],
-  server: ["wire", "config", "rest", "observability", "rpc", "node-wire", "cluster", "node", "inspect", "cli"],
+  server: [
+    "wire",
+    "config",
+    "rest",
+    "observability",
+    "rpc",
+    "node-wire",
+    "cluster",
+    "node",
+    "inspect",
+    "node-commands",
+    "cli",
+  ],
 };
 
 const filesPerRoomMax = 16;

@@ -291,6 +291,8 @@ export interface EngineOptions {
   readonly coordinated: boolean;
   /** Whether page data is shipped to the store at all; off only to measure what shipping costs. */
   readonly shipping: boolean;
+  /** Format of the database files that are made anew: the newest unless the store's layout says otherwise. */
+  readonly databaseFormat?: number | undefined;
   readonly pitrMs: number;
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;

@@ -18,6 +18,8 @@ import type { Compression } from "../../format/core/compression.ts";
 import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
+import { isBatched } from "../../model/core/database-state.ts";
+import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
 import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
@@ -192,6 +194,7 @@ function leftoverIn(connection: Connection): string | undefined {
       "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "provenance without its memory":
       "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "a fingerprint without its memory": isBatched(connection) ? strayFingerprint : undefined,
     "metadata without its memory": strayMetadata(connection),
     "words without their turn": strayTurnText(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)

@@ -37,11 +37,14 @@ export function scratchFile(scratchDirectory: string, name: string): string {
   return join(scratchDirectory, name);
 }
 
-/** The bytes of an empty database, made once per thread: copying them costs far less than running the DDL each time. */
-export function emptyDatabase(scratchDirectory: string, world: World): Uint8Array {
+/**
+ * The bytes of an empty database of a format, by default the newest, made once per thread: copying them costs far less
+ * than running the DDL each time.
+ */
+export function emptyDatabase(scratchDirectory: string, world: World, format?: number): Uint8Array {
   const path = join(scratchDirectory, `empty-${world.ulid()}.db`);
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
-  createSchema(connection);
+  createSchema(connection, format);
   connection.close();
   const bytes = readFileSync(path);
   rmSync(path);

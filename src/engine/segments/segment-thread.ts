@@ -3,7 +3,7 @@
  * engine thread.
  */
 import { constants, platform, setPriority } from "node:os";
-import { parentPort, type MessagePort } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, StoreError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
@@ -11,8 +11,8 @@ import { inlinePress, threadedPress } from "../../format/core/compression.ts";
 import { IdleMemory } from "../../sqlite/idle-memory.ts";
 import { WalChanged } from "../../sqlite/wal/wal-reader.ts";
 import { inlineMaker } from "./inline-maker.ts";
-import type { FetchedObject } from "./segment-maker.ts";
-import type { Made, MadeMessage, MakingFault, ObjectMessage, Order, OrderMessage } from "./threaded-maker.ts";
+import { objectsThrough } from "./objects-through.ts";
+import type { Made, MadeMessage, MakingFault, Order, OrderMessage } from "./threaded-maker.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
@@ -35,26 +35,6 @@ const maker = inlineMaker(inlinePress);
 // But for restores: between two frames an order has its turn.
 const restorer = inlineMaker(threadedPress);
 
-/** What comes through the port, each when it is asked for. */
-async function* comingThrough(objects: MessagePort): AsyncGenerator<FetchedObject> {
-  try {
-    for (;;) {
-      const message = await new Promise<ObjectMessage>((resolve) => {
-        objects.once("message", resolve);
-        // The thread that ordered it is gone.
-        objects.once("close", () => resolve({ kind: "none" }));
-        objects.postMessage("next");
-      });
-      if (message.kind === "end") return;
-      if (message.kind === "none")
-        throw new StoreError("unavailable", "the next object of a restore could not be fetched");
-      yield message.object;
-    }
-  } finally {
-    objects.close();
-  }
-}
-
 /** What comes of an order, and which memory of it is the receiver's alone from then on. */
 async function make(order: Order): Promise<{ readonly made: Made; readonly given: readonly Uint8Array[] }> {
   switch (order.kind) {
@@ -69,7 +49,7 @@ async function make(order: Order): Promise<{ readonly made: Made; readonly given
     case "state":
       return { made: await maker.state(order.path, order.check), given: [] };
     case "restore":
-      return { made: await restorer.restore(order.order, comingThrough(order.objects)), given: [] };
+      return { made: await restorer.restore(order.order, objectsThrough(order.objects)), given: [] };
     case "remove":
       await maker.remove(order.path);
       return { made: undefined, given: [] };

@@ -2,11 +2,12 @@
  * Which version of each format at rest this build writes, and which versions it reads. The one table of them: every
  * reader and writer takes its numbers from here, `palimpsest formats` prints it, and docs/formats.md says the rule.
  *
- * Always true: a version that a release has written is read by every later one; a new version is read by one release
- * before any writes it, so that two releases in a row work on one store side by side, and the older one can take over
- * what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten nor
- * absent.
+ * Always true: a version that a release has written is read by every later one; a new version is written only into
+ * stores whose layout says so (`databaseFormats`), or after a release that reads it, so that two releases in a row work
+ * on one store side by side, and the older one can take over what the newer has written. What a newer build wrote is
+ * refused by name and left as it is: it is neither rotten nor absent.
  */
+import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 
 /** A format at rest. */
@@ -63,7 +64,7 @@ export const formats = {
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for
   // them.
-  store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
+  store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1, 2], reads: [1, 2] },
   dataDirectory: {
     what: "a data directory",
     where: "format.json of SERVICE_DATA_DIR",
@@ -89,10 +90,26 @@ export const formats = {
     what: "a database file",
     where: "<data>/db/<uuid>/<branch>.db, and in segments",
     told: "column `format` of `__service_state`",
-    writes: [1],
-    reads: [1],
+    writes: [1, 2],
+    reads: [1, 2],
   },
 } as const satisfies Record<string, FormatVersions>;
+
+/** The layout of a store that this build makes. */
+export const newestLayout = Math.max(...formats.store.writes);
+
+/**
+ * The format of database files that are made anew in a store of each layout. A build that does not read a layout does
+ * not start on the store, so it never meets such a file; files that are there stay as they are.
+ */
+const databaseFormats: Readonly<Record<number, number>> = { 1: 1, 2: 2 };
+
+/** The format of database files that are made anew in a store of this layout, which `requireVersion` has let pass. */
+export function databaseFormatIn(layout: number): number {
+  const format = databaseFormats[layout];
+  assert(format !== undefined, "every layout that is read says what is written into it");
+  return format;
+}
 
 /** Sound, but written by a newer build: this one must leave it as it is, and an operator upgrade it. */
 export class NewerFormat extends StoreError {

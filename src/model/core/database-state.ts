@@ -10,8 +10,17 @@ import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { readSingleRow, type StoredValue } from "../../sqlite/pages/record.ts";
 
-/** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
+/**
+ * The newest. Raised when a table changes; a newer file than the program knows is refused, never guessed at. Files are
+ * made in the format that the store's layout says (format/core/versions).
+ */
 export const schemaFormat = Math.max(...formats.database.writes);
+
+/**
+ * From this format on memories are indexed in batches, and what a memory says of its own origin is not said twice
+ * (model/memory).
+ */
+const batchedFormat = 2;
 
 /** Length of a claim's id. */
 export const writerEpochIdBytes = 16;
@@ -57,6 +66,18 @@ export function readState(connection: Connection): DatabaseState {
   );
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
   return decodeState(row.format, row.txid, row.committed_at, row.tenure);
+}
+
+const batched = new WeakMap<Connection, boolean>();
+
+/** Whether the file is of a format that indexes in batches. The format of a file never changes while it is open. */
+export function isBatched(connection: Connection): boolean {
+  let known = batched.get(connection);
+  if (known === undefined) {
+    const { format } = connection.get<{ format: number }>("SELECT format FROM __service_state WHERE id = 1")!;
+    batched.set(connection, (known = format >= batchedFormat));
+  }
+  return known;
 }
 
 /** Records the group's transaction id inside the group's own transaction. */

@@ -6,8 +6,10 @@
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
  */
 import { hash } from "node:crypto";
+import { isBatched } from "../core/database-state.ts";
 import { isNumber, formatNumber, type Json } from "../core/docs-json.ts";
 import type { View } from "../core/transaction.ts";
+import { fingerprintParameters, fingerprintRows } from "./fingerprint-index.ts";
 import { presence } from "./memory-presence.ts";
 
 export interface Identity {
@@ -26,10 +28,14 @@ export function findDuplicate(
   | { readonly row: number; readonly id: string; readonly expiresAt: number | null; readonly present: number }
   | undefined {
   const present = presence(view, { superseded: false });
+  const [rows, ...params] = isBatched(view.connection)
+    ? [`m.row IN (${fingerprintRows}) AND`, ...fingerprintParameters(identity)]
+    : [""];
   return view.connection.get(
     `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
-      "WHERE m.fingerprint = ? AND m.superseded_by IS NULL",
+      `WHERE ${rows} m.fingerprint = ? AND m.superseded_by IS NULL`,
     ...present.params,
+    ...params,
     identity,
   );
 }

@@ -13,7 +13,9 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
+import { isBatched } from "../core/database-state.ts";
 import { findDuplicate, fingerprint } from "./duplicates.ts";
+import { noteFingerprint } from "./fingerprint-index.ts";
 import { indexMemory } from "./keyword.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
@@ -136,7 +138,9 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
     createdAt: tx.nowMs,
   });
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
-  addProvenance(tx, row, memory);
+  if (isBatched(tx.connection)) noteFingerprint(tx, row);
+  const hasOrigin = (memory.sessionId ?? memory.source) !== undefined;
+  if (hasOrigin || !isBatched(tx.connection)) addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
   return withEmbedding(
     { id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) },
@@ -160,7 +164,7 @@ function acknowledge(
   same: { readonly row: number; readonly id: string; readonly expiresAt: number | null },
   memory: MemoryInput,
 ): IngestResult {
-  const isNews = addProvenance(tx, same.row, memory);
+  const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   const { id, row, expiresAt } = same;
   return withEmbedding(
@@ -174,6 +178,13 @@ function acknowledge(
 function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
   const embedded = embed(tx, "memory", row, memory);
   return embedded ? { ...result, embedding: embedded } : result;
+}
+
+/** Whether the memory says itself that it came like this, from no session and no source. */
+function isOwnOrigin({ connection }: Tx, row: number, { sessionId, source }: MemoryInput): boolean {
+  if ((sessionId ?? source) !== undefined) return false;
+  const sql = "SELECT 1 FROM __service_memory WHERE row = ? AND session_id IS NULL AND source IS NULL";
+  return connection.get(sql, row) !== undefined;
 }
 
 /** Records who said it, and says whether that was not known yet. */

@@ -1,9 +1,11 @@
 /**
  * The one way in which a memory is removed: forgotten, expired, ended with its session or erased.
  *
- * Always true: its row, its provenance, its metadata, its vector and its words go together. Nothing else refers to a
- * memory by row.
+ * Always true: its row, its fingerprint, its provenance, its metadata, its vector and its words go together. Nothing
+ * else refers to a memory by row.
  */
+import { isBatched } from "../core/database-state.ts";
+import { removeFingerprint } from "./fingerprint-index.ts";
 import { unindexMemory } from "./keyword.ts";
 import { removeMetadata } from "../docs/memory-metadata.ts";
 import { unembedMemories } from "./memory-vectors.ts";
@@ -14,6 +16,7 @@ export function removeMemories(tx: Tx, rows: readonly number[]): void {
   unembedMemories(tx, rows);
   removeMetadata(tx, rows);
   for (const row of rows) {
+    if (isBatched(tx.connection)) removeFingerprint(tx, row);
     tx.connection.run("DELETE FROM __service_memory_provenance WHERE memory = ?", row);
     tx.connection.run("DELETE FROM __service_memory WHERE row = ?", row);
     unindexMemory(tx, row);

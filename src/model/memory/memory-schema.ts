@@ -1,12 +1,14 @@
 /** The reserved tables of memories, sessions and turns. */
+import { fingerprintSchema } from "./fingerprint-index.ts";
 import { keywordSchema } from "./keyword.ts";
 
 /**
  * The tables of typed memory. Always true of them: at most one active memory per fingerprint and per (type, topic); a
  * memory's row number is the one of its indexed text and the owner of its vector. `content` comes last, so that no
  * filter walks through the overflow pages of a large one. Provenance says who said it, once for each (session, source),
- * absent ones as empty text; the memory's own session and source are the first one's. A superseder may be gone:
- * `superseded_by` is a fact about the past, not a reference.
+ * absent ones as empty text; the memory's own session and source are the first one's, and when it has neither,
+ * provenance need not say so again. A superseder may be gone: `superseded_by` is a fact about the past, not a
+ * reference.
  */
 const memoryTables = `
 CREATE TABLE __service_memory (
@@ -25,7 +27,6 @@ CREATE TABLE __service_memory (
   summary TEXT NOT NULL,
   content TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX __service_memory_identity ON __service_memory (fingerprint) WHERE superseded_by IS NULL;
 CREATE UNIQUE INDEX __service_memory_current ON __service_memory (topic_key, type) \
 WHERE topic_key IS NOT NULL AND superseded_by IS NULL;
 CREATE INDEX __service_memory_chain ON __service_memory (topic_key, type) WHERE topic_key IS NOT NULL;
@@ -40,6 +41,10 @@ CREATE TABLE __service_memory_provenance (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX __service_memory_session ON __service_memory_provenance (session_id) WHERE session_id <> '';
 `;
+
+/** How a memory is found by its fingerprint in the first format. */
+const identityIndex =
+  "CREATE UNIQUE INDEX __service_memory_identity ON __service_memory (fingerprint) WHERE superseded_by IS NULL;";
 
 /**
  * Sessions and transcripts. A session's row exists from its first memory or turn until it is ended. A turn's row number
@@ -68,5 +73,8 @@ CREATE TABLE __service_turn_floor (
 ) STRICT, WITHOUT ROWID;
 `;
 
-/** Everything that memory, recall and transcript keep. Runs once, in an empty database. */
-export const memorySchema = `${memoryTables}${sessionTables}${keywordSchema}`;
+/** Everything that memory, recall and transcript keep in a file of that format. Runs once, in an empty database. */
+export function memorySchema(format: number): string {
+  const identity = format === 1 ? identityIndex : fingerprintSchema;
+  return `${memoryTables}${identity}${sessionTables}${keywordSchema}`;
+}

@@ -1,11 +1,11 @@
 /** Every command but `serve`: for stores and files without a node, and for nodes that run. */
 import type { Command } from "commander";
-import { formatsMarkdown } from "../../format/core/versions.ts";
 import { settingsMarkdown } from "../config/config.ts";
-import { adminCommands } from "./admin-commands.ts";
+import { adminCommands } from "../node-commands/admin-commands.ts";
 import { backupCommand, restoreFleet } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
+import { formatsCommand } from "./formats-command.ts";
 import { inspectCommand } from "./inspect-command.ts";
 import { keyCommand } from "./key-command.ts";
 import { repairCommand } from "./repair-command.ts";
@@ -25,6 +25,7 @@ export function addToolCommands(program: Command, around: Surroundings, ended: (
       make(around, ended),
     ),
     forgetNodeCommand(around, ended),
+    formatsCommand(around, ended),
     keyCommand(around, ended),
     ...adminCommands(around, ended),
   ];
@@ -34,12 +35,6 @@ export function addToolCommands(program: Command, around: Surroundings, ended: (
     .description("print the table of variables in Markdown")
     .action(() => {
       around.stdout.write(settingsMarkdown());
-    });
-  program
-    .command("formats")
-    .description("print which versions of the formats at rest this build writes and reads, in Markdown")
-    .action(() => {
-      around.stdout.write(formatsMarkdown());
     });
 }
 

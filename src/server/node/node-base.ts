@@ -31,6 +31,8 @@ export interface NodeBase {
   /** The data directory, locked. */
   readonly directory: string;
   readonly store: MeasuredStore;
+  /** The version of what the store says of itself (store/store-format). */
+  readonly storeLayout: number;
   readonly clock: ClockKeeper;
   /** What has been opened, to be closed from the top. */
   readonly stack: AsyncDisposableStack;
@@ -52,6 +54,6 @@ export async function openBase(config: Config, log: Log, stack: AsyncDisposableS
   );
   const build = packageVersion();
   await claimDataFormat(directory, build);
-  await claimStoreFormat(store, build);
-  return { config, world, log, directory, store, clock, stack };
+  const storeLayout = await claimStoreFormat(store, build);
+  return { config, world, log, directory, store, storeLayout, clock, stack };
 }

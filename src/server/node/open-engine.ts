@@ -13,6 +13,7 @@ import { engineLane, sqlProcess } from "../../engine/threads/thread-spawner.ts";
 import type { EngineOptions } from "../../engine/api/protocol.ts";
 import { SqlPool } from "../../engine/processes/sql-pool.ts";
 import type { SqlProcess } from "../../engine/processes/sql-process.ts";
+import { databaseFormatIn } from "../../format/core/versions.ts";
 import { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { tellTenants } from "../../sqlite/slices.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -30,7 +31,13 @@ const sqlWritersMax = 2;
 export type EngineSettings = Omit<EngineOptions, "lane">;
 
 /** What the configuration and the machine say of the engine. Makes the folders that it needs. */
-export async function engineSettings({ config, directory, world, log }: NodeBase): Promise<EngineSettings> {
+export async function engineSettings({
+  config,
+  directory,
+  storeLayout,
+  world,
+  log,
+}: NodeBase): Promise<EngineSettings> {
   const scratchDirectory = join(directory, "scratch");
   // What a crash left there is of no use any more and may hold tenants' rows.
   rmSync(scratchDirectory, { recursive: true, force: true });
@@ -51,6 +58,7 @@ export async function engineSettings({ config, directory, world, log }: NodeBase
     nodeName: config.nodeId,
     coordinated: config.coordination !== undefined,
     shipping: true,
+    databaseFormat: databaseFormatIn(storeLayout),
     pitrMs: config.pitrSecs * 1_000,
     gcGraceMs: config.gcGraceSecs * 1_000,
     unshippedMsMax: config.unshippedSecsMax * 1_000,

@@ -7,9 +7,7 @@ import { traceBytes, TraceSearch } from "../../../src/format/erasure/traces.ts";
 import { eraseMemories, type Erased } from "../../../src/model/erasure.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { appendTurn } from "../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { realDisk } from "../../../src/base/disk.ts";
 import { WalFile } from "../../../src/sqlite/wal/wal.ts";
 import { Slack } from "../../../src/sqlite/pages/slack.ts";
@@ -25,7 +23,7 @@ interface Written {
 
 /** A database under much churn: memories of every kind, superseded, forgotten and swept; and turns. */
 class Churned {
-  readonly database = new ModelDatabase(memorySchema + vectorsSchema);
+  readonly database = new ModelDatabase();
   readonly random: () => number;
   readonly path = `${this.database.directory}/main.db`;
   readonly #wal = new WalFile(this.path, realDisk);

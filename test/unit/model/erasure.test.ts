@@ -12,11 +12,9 @@ import {
 } from "../../../src/model/erasure.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory } from "../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";
 import { listSessions } from "../../../src/model/transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { upsertVector } from "../../../src/model/vectors/vector-collections.ts";
 import { searchVectors } from "../../../src/model/vectors/vector-search.ts";
 import type { ErasureTarget } from "../../../src/format/erasure/erasure-receipt.ts";
@@ -27,7 +25,7 @@ let database: ModelDatabase;
 const key = Buffer.alloc(32, 7);
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

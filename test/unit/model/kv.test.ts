@@ -2,13 +2,13 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { kvDelete, kvGet, kvList, kvPut, kvSchema, kvSweep } from "../../../src/model/kv.ts";
+import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "../../../src/model/kv.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(kvSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -2,18 +2,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runWrite } from "../../../src/model/commands.ts";
 import { nextDue, type DueQuestion } from "../../../src/model/next-expiry.ts";
-import { kvPut, kvSchema } from "../../../src/model/kv.ts";
+import { kvPut } from "../../../src/model/kv.ts";
 import type { MemoryRetention } from "../../../src/model/core/retention.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
-import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { seeded } from "../../support/random.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema + kvSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -4,17 +4,15 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../src/model/recall.ts";
 import { appendTurn } from "../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { contentBytesMax } from "../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());
@@ -245,7 +243,7 @@ describe("ranking", () => {
           say(...texts.map((text, at) => ({ summary: text.join(" "), embedding: vector(text.length, at + 1, 1) })));
           const input = { query: query.join(" "), embedding: vector(1, 2, 3), k: 20, explain: true };
           const once = JSON.stringify(ask(input));
-          const cold = new ModelDatabase(memorySchema + vectorsSchema);
+          const cold = new ModelDatabase();
           try {
             const elsewhere = { ...database.view(), vectors: cold.vectors };
             expect(JSON.stringify(recall(elsewhere, input).memories)).toBe(once);

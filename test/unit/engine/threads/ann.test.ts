@@ -11,7 +11,6 @@ import {
   nearest,
   openSpace,
   putVector,
-  vectorsSchema,
   type OwnerFilter,
   type VectorSpace,
 } from "../../../../src/model/vectors/vectors.ts";
@@ -46,7 +45,7 @@ function open(bytesMax = 2 ** 30): void {
       return builder(...work);
     },
   });
-  database = new ModelDatabase(vectorsSchema, new VectorCache(pool));
+  database = new ModelDatabase(new VectorCache(pool));
   expected = new Map();
   space = database.write((tx) => openSpace(tx, "memory", "m", dimension));
   change(vectors.map((vector, at) => [at + 1, vector]));

@@ -9,9 +9,7 @@ import {
 } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
 import { strayMetadata, metadataBytesMax } from "../../../../src/model/docs/memory-metadata.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { refusal } from "../../../support/docs-collection.ts";
 import { matches, plainText, type PlainDoc } from "../../../support/docs-oracle.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
@@ -20,7 +18,7 @@ import { seeded } from "../../../support/random.ts";
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -16,7 +16,6 @@ import {
   nearest,
   openSpace,
   putVector,
-  vectorsSchema,
   type VectorSpace,
 } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
@@ -164,8 +163,8 @@ describe("streaming", () => {
     const wide = 4096;
     const vectors = clusteredVectors(600, wide, 5, 3);
     const [streamed, cached] = [
-      new ModelDatabase(vectorsSchema, new VectorCache(new VectorPool({ bytesMax: 1 }))),
-      new ModelDatabase(vectorsSchema),
+      new ModelDatabase(new VectorCache(new VectorPool({ bytesMax: 1 }))),
+      new ModelDatabase(),
     ];
     try {
       const query = vectors[77]!;
@@ -189,7 +188,7 @@ describe("cache", () => {
 
   beforeEach(() => {
     pool = new VectorPool({ bytesMax: 250 * oneVectorBytes });
-    database = new ModelDatabase(vectorsSchema, new VectorCache(pool));
+    database = new ModelDatabase(new VectorCache(pool));
   });
 
   afterEach(() => database.close());
@@ -206,7 +205,7 @@ describe("cache", () => {
   });
 
   test("the least recently used space makes room, of whichever database it is", () => {
-    const other = new ModelDatabase(vectorsSchema, new VectorCache(pool));
+    const other = new ModelDatabase(new VectorCache(pool));
     try {
       const vectors = clusteredVectors(100, dimension, 4, 1);
       const [first, second] = [filled(database, "first", vectors), filled(database, "second", vectors)];

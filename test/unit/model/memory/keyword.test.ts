@@ -4,16 +4,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { foldText, indexedText, queryTerms, recallTermsMax } from "../../../../src/model/text/words.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

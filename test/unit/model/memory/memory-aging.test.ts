@@ -5,9 +5,7 @@ import { ageMemories, type AgingPosition } from "../../../../src/model/memory/me
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { seeded } from "../../../support/random.ts";
 import { sweepRowsMax } from "../../../../src/engine/maintenance/expired-row-sweeper.ts";
@@ -16,7 +14,7 @@ let database: ModelDatabase;
 let position: AgingPosition;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
   position = {};
 });
 

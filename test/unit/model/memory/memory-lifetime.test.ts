@@ -61,7 +61,7 @@ describe("tasks", () => {
       rows("__service_memory_text"),
       rows("__service_vector"),
       rows("__service_memory_provenance"),
-    ]).toEqual([2, 2, 1, 2]);
+    ]).toEqual([2, 2, 1, 0]);
   });
 });
 

@@ -12,8 +12,6 @@ import {
 } from "../../../../src/model/memory/memory-list.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { refusal } from "../../../support/docs-collection.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { contentBytesMax } from "../../../../src/model/core/content.ts";
@@ -21,7 +19,7 @@ import { contentBytesMax } from "../../../../src/model/core/content.ts";
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());
@@ -101,7 +99,7 @@ describe("order and pages", () => {
         fc.constantFrom("asc", "desc"),
         fc.array(fc.tuple(fc.boolean(), fc.nat()), { maxLength: 30 }),
         (count, limit, order, writes) => {
-          const fresh = new ModelDatabase(memorySchema + vectorsSchema);
+          const fresh = new ModelDatabase();
           const before = database;
           database = fresh;
           try {

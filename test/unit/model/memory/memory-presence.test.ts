@@ -3,16 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { deleteMemories, listMemories } from "../../../../src/model/memory/memory-list.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import type { MemoryRetention } from "../../../../src/model/core/retention.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import type { Tx, View } from "../../../../src/model/core/transaction.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 const minute = 60_000;
 let database: ModelDatabase;
-beforeEach(() => void (database = new ModelDatabase(memorySchema + vectorsSchema)));
+beforeEach(() => void (database = new ModelDatabase()));
 afterEach(() => database.close());
 
 const under = (retention: MemoryRetention): View => ({ ...database.view(), retention });

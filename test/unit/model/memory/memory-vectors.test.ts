@@ -12,7 +12,6 @@ import {
 } from "../../../../src/model/embedding.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import {
   embeddedSpace,
   findMaker,
@@ -22,13 +21,12 @@ import {
 import { recall } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let db: ModelDatabase;
 beforeEach(() => {
-  db = new ModelDatabase(memorySchema + vectorsSchema);
+  db = new ModelDatabase();
 });
 afterEach(() => db.close());
 

@@ -1,16 +1,14 @@
 /** What the ranking by words weighs, over a real index: length, pairs, neighbours, names, typing errors. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { isOneEdit } from "../../../../src/model/ranking/typos.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -2,15 +2,13 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -1,14 +1,12 @@
 /** Recall in Chinese, Japanese, Korean and Thai, all in one database. */
 import { expect, test } from "vitest";
 import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../../src/model/recall.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { unspacedPairs } from "../../../eval/unspaced.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 test("95 % of each language's questions are answered in the first five; words of none find nothing", () => {
-  const database = new ModelDatabase(memorySchema + vectorsSchema);
+  const database = new ModelDatabase();
   const pairs = Object.values(unspacedPairs).flat();
   expect(pairs.length).toBeGreaterThanOrEqual(100);
   database.write((tx) =>

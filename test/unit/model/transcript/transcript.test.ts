@@ -1,17 +1,15 @@
 /** Turns of a session: their numbers and their window, the search among them, and the end of the session. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { contentBytesMax } from "../../../../src/model/core/content.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

@@ -2,17 +2,15 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { strayTurnText } from "../../../../src/model/transcript/turn-text.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
-import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
-import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(memorySchema + vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());

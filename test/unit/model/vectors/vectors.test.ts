@@ -12,7 +12,6 @@ import {
   nearest,
   openSpace,
   putVector,
-  vectorsSchema,
   type VectorSpace,
 } from "../../../../src/model/vectors/vectors.ts";
 import { upsertVector } from "../../../../src/model/vectors/vector-collections.ts";
@@ -24,7 +23,7 @@ import { vectorFilterOwnersMax } from "../../../../src/model/index/vector-matrix
 let database: ModelDatabase;
 
 beforeEach(() => {
-  database = new ModelDatabase(vectorsSchema);
+  database = new ModelDatabase();
 });
 
 afterEach(() => database.close());
@@ -77,7 +76,7 @@ describe("nearest equals brute force after any history of commits and rollbacks"
         fc.integer({ min: 1, max: 8 }),
         owner,
         (groups, query, want, only) => {
-          const fresh = new ModelDatabase(vectorsSchema, new VectorCache(pool()));
+          const fresh = new ModelDatabase(new VectorCache(pool()));
           try {
             const expected = new Map<number, Float32Array>();
             for (const commands of groups) {
@@ -124,7 +123,7 @@ describe("nearest equals brute force after any history of commits and rollbacks"
         fc.uniqueArray(fc.tuple(owner, embedding), { selector: ([key]) => key, minLength: 1, maxLength: 15 }),
         embedding,
         (detour, rows, query) => {
-          const [direct, winding] = [new ModelDatabase(vectorsSchema), new ModelDatabase(vectorsSchema)];
+          const [direct, winding] = [new ModelDatabase(), new ModelDatabase()];
           try {
             const puts = rows.map(([key, value]): Change => ({ kind: "put", owner: key, embedding: value }));
             const removals = Array.from({ length: 25 }, (_, at): Change => ({ kind: "delete", owner: at + 1 }));

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { newestLayout } from "../../../../src/format/core/versions.ts";
 import {
   ageObject,
   copyFleet,
@@ -57,7 +58,7 @@ describe("a store that a node has written", () => {
     expect(manifest).toMatchObject({ kind: "manifest", database: uuid, branch_id: "main", damage: [] });
     expect(await inStore(manifest["history_key"])).toMatchObject({ checkpoints: [{ name: "three" }] });
     expect(await inStore("names/one.json")).toMatchObject({ kind: "name_claim", database: uuid });
-    expect(await inStore("format.json")).toMatchObject({ kind: "layout", layout: 1 });
+    expect(await inStore("format.json")).toMatchObject({ kind: "layout", layout: newestLayout });
     const prefixes = [`db/${uuid}/seg/`, `db/${uuid}/hist/`, `db/${uuid}/head/`, "names/"];
     prefixes.push(`erasures/${fleet.readUuid("acme--alice")}/`);
     for (const day of readdirSync(join(fleet.objects, "audit/acme"))) prefixes.push(`audit/acme/${day}/`);

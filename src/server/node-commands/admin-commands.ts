@@ -3,7 +3,7 @@
  *
  * Always true: what a program reads goes to standard output, words for a person to standard error. Exit codes as of the
  * command line: 0 done, 1 refused or not answered, 2 a wrong command line. Must not know: how a node is called
- * (server/cli/node-call).
+ * (server/node-commands/node-call).
  */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { StoreError } from "../../base/faults/errors.ts";
