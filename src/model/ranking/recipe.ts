@@ -6,16 +6,16 @@
  * asks again. Raise `rankingVersion` (model/recall.ts) with any of them.
  */
 export const recipe = {
-  /** Rows that are looked into, unless more hits are wanted. 60, 100 and 200 give the same. */
-  poolMin: 100,
+  /** Rows that are looked into, unless more hits are wanted. 60, 100 and 200 find the same. */
+  poolMin: 60,
   /** For each row of the pool so many more are weighed by what they hold and how long they are. */
-  candidatesPerRow: 2,
+  candidatesPerRow: 4,
   /** Text that one question looks into, in characters: about 10 ms. */
   textCharsMax: 1024 * 1024,
 
   /** BM25: how soon more of a word adds nothing, and how much length counts. */
   k1: 0.8,
-  b: 0.3,
+  b: 0.4,
   /** What a word in the topic or an alias, and in the summary, counts beside one in the body. */
   topicWeight: 4,
   summaryWeight: 1.5,
@@ -24,7 +24,7 @@ export const recipe = {
 
   /** Characters of a paragraph, and how much the best paragraph's share of the question counts. */
   paragraphChars: 250,
-  shareExponent: 0.7,
+  shareExponent: 0.6,
   /** Rows of up to this many words are one paragraph as a whole. */
   wholeWords: 60,
   /** What two successive words of the question count that stand together, with at most so many words between. */
@@ -44,15 +44,15 @@ export const recipe = {
   /** Rarity is counted as if so many short messages more were stored, in which words are as common as in English. */
   rowsPresumed: 100,
   /** Words of such a message: longer rows hold more of what is common. */
-  messageWords: 100,
+  messageWords: 120,
 
   /**
    * The share of the question that a row must hold for the question to be about anything here; less in questions of
    * more than so many words, more in rows of many paragraphs, as each is a chance.
    */
-  gate: 0.3,
+  gate: 0.299,
   gateTerms: 8,
-  gateGrowth: 0.03,
+  gateGrowth: 0.02,
   /** The share that every further hit must hold. */
   floor: 0.15,
 

@@ -102,6 +102,39 @@ describe("channels", () => {
   });
 });
 
+describe("words and an embedder's vectors", () => {
+  const embeddedBy = { name: "model", floor: 0.5 };
+  /** A unit vector at this cosine from the one that is asked for. */
+  const at = (cosine: number): Float32Array => vector(cosine, Math.sqrt(1 - cosine ** 2));
+  const asked = { embedding: vector(1, 0), embeddedBy: embeddedBy.name };
+
+  test("where nothing is near, words find only what has no vector or is called by its name", () => {
+    const far = { embedding: at(0.1), embeddedBy };
+    say(
+      { summary: "a parrot escaped", ...far },
+      { summary: "a parrot was bought" },
+      { summary: "the bird is well", type: "fact", keywords: "parrot", ...far },
+    );
+    const found = (more: Partial<RecallInput>): string[] => summaries({ query: "parrot", ...more }).sort();
+    expect(found(asked)).toEqual(["a parrot was bought", "the bird is well"]);
+    expect(found({})).toHaveLength(3);
+    expect(found({ ...asked, minScore: { keyword: 0.1 } })).toHaveLength(3);
+    say({ summary: "a kiwi", embedding: at(0.45), embeddedBy });
+    expect(found(asked)).toContain("a parrot escaped");
+  });
+
+  test("what lies a little below the floor comes only when words find something too", () => {
+    say({ summary: "the kettle is blue", embedding: at(0.45), embeddedBy }, { summary: "a parrot escaped" });
+    expect(summaries({ ...asked, query: "submarine" })).toEqual([]);
+    expect(summaries({ ...asked, query: "parrot" }).sort()).toEqual(["a parrot escaped", "the kettle is blue"]);
+  });
+
+  test("vectors of callers' own speak against nothing", () => {
+    say({ summary: "a parrot escaped", embedding: at(0.1) });
+    expect(summaries({ query: "parrot", embedding: vector(1, 0) })).toEqual(["a parrot escaped"]);
+  });
+});
+
 describe("filters", () => {
   const crowd = (more: Partial<MemoryInput>) =>
     Array.from({ length: 60 }, (_, at) => ({
