@@ -4,8 +4,8 @@
  * Plain data in, plain data out, so that any thread can do it (engine/segments/threaded-maker).
  *
  * Always true: however large a transaction is, this holds its compressed bytes once, a stretch of 4 MiB, a frame of it,
- * and a few words for each page; the log was the same one from the first byte that was read to the last. Must not know: manifests,
- * object storage, when a segment is due.
+ * and a few words for each page; the log was the same one from the first byte that was read to the last. Must not know:
+ * manifests, object storage, when a segment is due.
  *
  * Why the log may be read beside its writer: what is asked for is committed and synced, and such frames do not change
  * until the WAL checkpoint, which waits until object storage covers all that is committed (engine/database/database:

@@ -20,7 +20,7 @@
  * |  checksum  |  four bytes: CRC-32 of the compressed bytes                                                 |
  *
  * A frame is the images' bytes under Zstandard. Place n of the segment, from 0, is image `n % framePages` of frame
- * `floor(n / framePages)`; which image stands there follows from the version and the index (format/history/frame-order).
+ * `floor(n / framePages)`; which image stands there follows from the version and the index (`orderFrames`).
  *
  * Always true: page numbers rise within a group, lie within its size and are never the lock page; an image segment has
  * one group. Why checksums per frame: the index proves itself and each frame without a pass over the whole, so a
@@ -126,9 +126,9 @@ export async function encodeSegment(segment: Segment, press: Compression): Promi
 }
 
 /**
- * The same for a caller that has the images elsewhere: `rawFrame` gives, one after the other, the bytes of the images of
- * these numbers, which lie within one stretch (format/history/frame-order); what it gave may be used anew at its next
- * call. Stretches come in turn. Holds one frame and the compressed bytes, once or in half of the images' room.
+ * The same for a caller that has the images elsewhere: `rawFrame` gives, one after the other, the bytes of the images
+ * of these numbers, which lie within one stretch (format/history/frame-order); what it gave may be used anew at its
+ * next call. Stretches come in turn. Holds one frame and the compressed bytes, once or in half of the images' room.
  */
 export async function encodeFrames(
   header: SegmentHeader,
