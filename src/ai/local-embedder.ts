@@ -143,7 +143,12 @@ export class LocalEmbedder implements Embedder {
 
   #start(): void {
     const { start, model, threads } = this.#options;
-    const process = start();
+    let process: ModelProcess;
+    try {
+      process = start();
+    } catch (error) {
+      return this.#lost(error instanceof Error ? error.message : String(error));
+    }
     this.#process = process;
     this.#starts++;
     this.#watch(modelOpenMs, () => process.kill());

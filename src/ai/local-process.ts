@@ -42,7 +42,10 @@ export interface ModelProcess {
   listen(hear: (message: FromModelProcess) => void, ended: (how: string) => void): void;
 }
 
-/** Starts one with nothing else of the environment. A process that cannot be started ends at once. */
+/**
+ * Starts one with nothing else of the environment. A process that cannot be started ends at once; a system without
+ * memory for one may refuse to try, which is thrown.
+ */
 export function startModelProcess(environment: Readonly<Record<string, string>>): ModelProcess {
   const entry = fileURLToPath(moduleFile("ai/local-child.ts"));
   const child = spawn(process.execPath, [`--max-old-space-size=${modelHeapMiB}`, entry], {
@@ -69,8 +72,8 @@ class Spawned implements ModelProcess {
   }
 
   send(message: ToModelProcess): void {
-    // What cannot be sent any more is said by the process's end.
-    this.#child.send(message, () => {});
+    // What cannot be sent is said by the process's end.
+    if (this.#child.connected) this.#child.send(message, () => {});
   }
 
   kill(): void {

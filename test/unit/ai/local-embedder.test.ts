@@ -145,6 +145,20 @@ test("a model whose module is not there is a failure like any other", async () =
   expect((await embedder.embed(["x"], "document", soon())).failure).toBe("unavailable");
 });
 
+test("a system that has no room for a process fails the call, and is asked again later", async () => {
+  let isFull = true;
+  const start = (): ModelProcess => {
+    if (isFull) throw new Error("spawn ENOMEM");
+    return startModelProcess({});
+  };
+  const { embedder, warned } = openEmbedder({ start });
+  expect((await embedder.embed(["x"], "document", soon())).failure).toBe("unavailable");
+  expect(warned).toEqual([expect.stringContaining("spawn ENOMEM")]);
+  isFull = false;
+  await expect.poll(() => embedder.isAwake, { timeout: 20_000 }).toBe(true);
+  expect((await embedder.embed(["x"], "document", soon())).failure).toBeUndefined();
+});
+
 test("a process without work is ended, and its memory given back; the next text starts another", async () => {
   const { embedder, started } = openEmbedder({ world: fasterWorld(modelIdleMs, 1_000) });
   await embedder.embed(["x"], "query", soon());
