@@ -12,6 +12,7 @@ const started = [
   "engine/segments/segment-thread",
   "engine/processes/sql-child",
   "engine/threads/ann-worker",
+  "ai/local-child",
 ];
 
 rmSync("dist", { recursive: true, force: true });

@@ -46,17 +46,34 @@ export interface EmbedAnswer {
   readonly sentBytes: number;
 }
 
+/** What a node's own model has done, and what it takes now. */
+export interface LocalEmbedderMeasures {
+  /** Whether its process is there, and what that took of memory when it last said so. */
+  readonly isRunning: boolean;
+  readonly residentBytes: number;
+  readonly waitingTexts: number;
+  readonly texts: Readonly<Record<EmbedUse, number>>;
+  /** Of all its processes, as far as they have said so. */
+  readonly cpuMs: number;
+  readonly starts: number;
+  /** Processes that did not end because they should. */
+  readonly losses: number;
+}
+
 /** A model that makes vectors. */
 export interface Embedder {
   readonly provider: string;
   readonly model: string;
   /** Both in one: vectors of different names do not go together. */
   readonly name: string;
-  readonly endpointHost: string;
+  /** Where texts are sent to; undefined for a model that the node runs itself, for which none leaves it. */
+  readonly endpointHost: string | undefined;
   /** The cosine below which the model's vectors mean nothing. */
   readonly floor: number;
   /** Whether the provider would be asked now. */
   readonly isAwake: boolean;
+  /** Of a model that the node runs itself. */
+  readonly measures?: LocalEmbedderMeasures;
   /** Embeds as many of the texts as can be by the deadline, which is on world.monotonicMs(). */
   embed(texts: readonly string[], use: EmbedUse, deadlineMs: number): Promise<EmbedAnswer>;
   /** Ends what is under way. */

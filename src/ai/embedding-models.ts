@@ -3,6 +3,7 @@
  * near to each other a model puts texts that have nothing in common, and what a text must begin with.
  */
 
+/** Those that texts are sent to. */
 export type EmbedProvider = "voyage" | "openai";
 
 /** What a text is embedded for: many models put questions and what answers them differently. */
@@ -29,7 +30,9 @@ export interface ModelTraits {
 const usual: ModelTraits = { floor: 0.2, prefixes: { document: "", query: "" } };
 
 /**
- * By name, without what comes before a slash and after a colon. Floors are the ranges that the models' own cards state.
+ * By name, without what comes before a slash and after a colon. Floors are the ranges that the models' own cards state;
+ * that of all-MiniLM-L6-v2 was measured: of the best cosines for questions on LoCoMo, 95 % are above .50 in the
+ * conversation that was asked about, and 95 % below .48 in another one.
  */
 const known: readonly (readonly [RegExp, Partial<ModelTraits>])[] = [
   [/^text-embedding-ada-002$/, { floor: 0.7 }],
@@ -37,6 +40,7 @@ const known: readonly (readonly [RegExp, Partial<ModelTraits>])[] = [
     /^(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?$/,
     { floor: 0.7, prefixes: { document: "passage: ", query: "query: " } },
   ],
+  [/^all-minilm(?:-l6-v2.*)?$/, { floor: 0.5 }],
   [/^bge-(?:small|base|large)-(?:en|zh)$/, { floor: 0.6 }],
   [/^nomic-embed-text/, { floor: 0.4, prefixes: { document: "search_document: ", query: "search_query: " } }],
   [

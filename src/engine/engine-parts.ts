@@ -14,6 +14,7 @@ import type { World } from "../base/world.ts";
 import { CopyRecords } from "../control/databases/copy-records.ts";
 import { wasDeleted } from "../control/databases/deletions.ts";
 import type { Compression } from "../format/core/compression.ts";
+import { findWrittenVersions } from "../format/core/versions.ts";
 import { VectorPool, type IndexBuilder } from "../model/index/vector-index.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import type { ObjectStore } from "../store/port/object-store.ts";
@@ -250,6 +251,7 @@ export class EngineParts {
       permits: new Semaphore(limits.shipsAtOnceMax),
       largePermits: new Semaphore(1),
       maker: this.#maker,
+      segmentVersion: (options.written ?? findWrittenVersions()).segment,
       bytesPut: this.#bytesPut,
     };
     return new DatabaseOpener({

@@ -5,7 +5,7 @@
  * |------------|---------|--------------------------------------------------------------------------------|
  * | v          | integer | form of this object, 1                                                         |
  * | layout     | integer | version of the keys, of the objects that say none of their own, and of what is |
- * |            |         | written anew (`databaseFormatIn`)                                              |
+ * |            |         | written anew (`findWrittenVersions`)                                              |
  * | written_by | string  | the build that first wrote here, for people                                    |
  *
  * Always true: a process opens the store for writing only if it reads and writes this layout; a store without the

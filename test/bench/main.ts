@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|grpc|recalls
+ * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness|grpc|recalls
  * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor,
  * in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
  * alone.
@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
 import { benchBuilds } from "./builds.ts";
 import { benchCluster } from "./cluster.ts";
+import { benchEmbed } from "./embed.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
 import { benchGrpc } from "./grpc.ts";
@@ -42,6 +43,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
       asked.find((word) => /^[0-9a-f]{7,40}$/.test(word)),
     ),
   cluster: benchCluster,
+  embed: benchEmbed,
   erasure: benchErasure,
   fairness: benchFairness,
   grpc: benchGrpc,

@@ -63,6 +63,7 @@ const added: typeof specified = [
   ["SERVICE_LOG_LEVEL", "info", "logLevel", "info"],
   ["SERVICE_ENGINE_THREADS", "{cores-1}", "engineThreads", 5],
   ["SERVICE_READER_THREADS", "2", "readerThreads", 2],
+  ["SERVICE_EMBED_THREADS", "1", "embedThreads", 1],
   ["SERVICE_ASSISTANT_MODEL", "chosen by the node", "assistantModel", undefined],
   ["SERVICE_ASSISTANT_BASE_URL", "provider default", "assistantBaseAddress", undefined],
   ["SERVICE_EXTRACT_BASE_URL", "provider default", "extractBaseAddress", undefined],

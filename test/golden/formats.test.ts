@@ -21,6 +21,7 @@ import {
   sampleCopy,
   sampleCoupon,
   sampleDelta,
+  sampleOrderedDelta,
   sampleManifest,
   sampleHistory,
   sampleImage,
@@ -104,11 +105,14 @@ test(
   },
 );
 
-test("the segments of format 1 are read as they were meant", async () => {
+test.each([
+  { version: 1, samples: [sampleDelta, sampleImage] },
+  { version: 2, samples: [sampleOrderedDelta] },
+])("the segments of format $version are read as they were meant", async ({ version, samples }) => {
   // Compressed bytes may differ from one release of Zstandard to the next, so only the reading is held.
-  const segments = await decodeSegments(golden("segment"), inlinePress);
-  expect(segments.map(({ kind }) => kind)).toEqual(["delta", "image"]);
-  for (const [index, sample] of [sampleDelta, sampleImage].entries()) {
+  const segments = await decodeSegments(golden("segment", version), inlinePress);
+  expect(segments.map(({ kind }) => kind)).toEqual(samples.map(({ kind }) => kind));
+  for (const [index, sample] of samples.entries()) {
     const { groups, ...rest } = segments[index]!;
     const { groups: wanted, ...wantedRest } = sample;
     expect(rest).toEqual(wantedRest);

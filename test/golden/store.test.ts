@@ -3,7 +3,7 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { verifyReceipt } from "../../src/control/access/receipts.ts";
-import { goldenAnswers, unpackGoldenStore } from "../support/make-golden-store.ts";
+import { goldenAnswers, lasting, unpackGoldenStore } from "../support/make-golden-store.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
@@ -23,17 +23,11 @@ async function golden(): Promise<{ readonly directory: string; readonly start: (
   };
 }
 
-/** What later builds say beside is no part of what was stored. */
-function asThen(answer: any): unknown {
-  if (!Array.isArray(answer?.erasures)) return answer;
-  return { ...answer, erasures: answer.erasures.map(({ nodes: _nodes, ...coupon }: { nodes?: unknown }) => coupon) };
-}
-
 async function collectAnswers(service: Service): Promise<unknown[]> {
   const answers: unknown[] = [];
   for (const { path, body, status: _status, answer: _answer, ...rest } of goldenAnswers()) {
     const { status, json, text: plain } = await service.call(body === undefined ? "GET" : "POST", path, body);
-    answers.push({ path, ...(body === undefined ? {} : { body }), status, answer: asThen(json) ?? plain, ...rest });
+    answers.push({ path, ...(body === undefined ? {} : { body }), status, answer: lasting(json) ?? plain, ...rest });
   }
   return answers;
 }

@@ -43,6 +43,18 @@ export const sampleDelta: Segment = {
   ],
 };
 
+/** A page that changes with each group, as the second version puts it in order. */
+export const sampleOrderedDelta: Segment = {
+  ...sampleDelta,
+  version: 2,
+  groups: [41, 42, 43].map((txid) => ({
+    txid,
+    committedAtMs: startMs + txid,
+    pages: 9,
+    images: [1, 9].map((page) => ({ page, bytes: countingBytes(pageBytes, txid * page) })),
+  })),
+};
+
 /** An image of a state of two pages. */
 export const sampleImage: Segment = {
   kind: "image",

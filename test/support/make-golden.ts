@@ -34,6 +34,7 @@ import {
   sampleCopy,
   sampleCoupon,
   sampleDelta,
+  sampleOrderedDelta,
   sampleManifest,
   sampleHistory,
   sampleImage,
@@ -154,6 +155,7 @@ async function writeGoldenFormats(): Promise<void> {
     goldenFormatPath("segment"),
     Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]),
   );
+  writeFileSync(goldenFormatPath("segment", 2), await encodeSegment(sampleOrderedDelta, inlinePress));
   writeFileSync(goldenFormatPath("head"), encodeManifest(sampleManifest));
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));

@@ -11,9 +11,9 @@ export const longTests = [
   // Many seeds, and inputs by the thousand.
   "test/sim/*.test.ts",
   "test/fuzz/{rest-json,sql-functions,sql-guard,wires}.test.ts",
-  // Other programs, which `.ci/run` brings; without them they are skipped.
+  // Other programs and a model, which `.ci/run` brings; without them they are skipped.
   "test/live/*.test.ts",
-  "test/routes/cluster-key.test.ts",
+  "test/routes/{cluster-key,local-embedding}.test.ts",
   // Processes that are killed and disks that fail, over and over.
   "test/crash/{crash-points,faulty-disk,kill,matrix-log,matrix-process,power-loss,sql-orphans}.test.ts",
   "test/unit/engine/processes/{sql-kills,sql-pool,sql-process}.test.ts",
@@ -49,7 +49,8 @@ export const slowUnitTests = [
   "test/unit/launcher.test.ts",
   "test/unit/server/observability/health.test.ts",
   "test/unit/support/link-proxy.test.ts",
-  "test/unit/ai/{assistant,embedder}.test.ts",
+  "test/unit/ai/{assistant,embedder,local-embedder}.test.ts",
+  "test/unit/embed-local/model.test.ts",
   "test/unit/engine/{thread,threads/threads,processes/sql-turn}.test.ts",
   "test/unit/server/cli/{command-line,inspect-command,inspect-store,scan-command,verify-command}.test.ts",
   "test/unit/server/rest/{rest,rest-bodies}.test.ts",

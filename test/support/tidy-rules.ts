@@ -131,7 +131,10 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   "base/world.ts": ["node:crypto"],
   // The one door to the disk for what we write ourselves.
   "base/disk.ts": ["node:fs", "node:fs/promises", "node:path"],
-  // The one place where processes are started: those that run user SQL, and their messages.
+  // A model that runs beside the node: where it is installed, and its process.
+  "ai/local-model.ts": ["node:fs", "node:module", "node:path", "node:url"],
+  "ai/local-process.ts": ["node:child_process", "node:url"],
+  // The processes that run user SQL, and their messages.
   "engine/processes/sql-process.ts": ["node:child_process", "node:stream"],
   "engine/processes/sql-frames.ts": ["node:v8"],
   // The one place where threads are started.

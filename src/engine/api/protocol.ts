@@ -6,6 +6,7 @@ import type { RefusalData } from "../../base/faults/errors.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import type { ReadKind, WriteKind } from "../../model/commands.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
+import type { WrittenVersions } from "../../format/core/versions.ts";
 import type { AwaitedCopies, ErasureBlockers, ErasurePoint, Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../../format/history/refs.ts";
 import type { StoreLocation } from "../../store/open-store.ts";
@@ -291,8 +292,8 @@ export interface EngineOptions {
   readonly coordinated: boolean;
   /** Whether page data is shipped to the store at all; off only to measure what shipping costs. */
   readonly shipping: boolean;
-  /** Format of the database files that are made anew: the newest unless the store's layout says otherwise. */
-  readonly databaseFormat?: number | undefined;
+  /** Versions of what is written anew: the newest unless the store's layout says otherwise. */
+  readonly written?: WrittenVersions | undefined;
   readonly pitrMs: number;
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;

@@ -15,6 +15,7 @@ import { decodeManifest } from "../../format/history/manifest.ts";
 import { databasePrefix, isBranchId, parsePoolId } from "../../format/keys/object-keys.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
+import { orderFrames } from "../../format/history/frame-order.ts";
 import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
@@ -255,7 +256,8 @@ class ObjectScan {
   ): Promise<void> {
     const canonical = new Uint8Array(pageBytes);
     for (const index of indexes) {
-      const numbers = index.groups.flatMap(({ pageNumbers }) => [...pageNumbers]);
+      const pages = index.groups.flatMap(({ pageNumbers }) => [...pageNumbers]);
+      const numbers = orderFrames(index.version, index.groups).map((number) => pages[number]!);
       let next = 0;
       for (const frame of index.frames.keys()) {
         const raw = await decodeFrame(bytes, index, frame, press);

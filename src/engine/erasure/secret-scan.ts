@@ -20,6 +20,7 @@ import { limits } from "../../base/limits.ts";
 import { decodeManifest } from "../../format/history/manifest.ts";
 import { databaseMagic, pageBytes } from "../../format/history/pages.ts";
 import { threadedPress } from "../../format/core/compression.ts";
+import { orderFrames } from "../../format/history/frame-order.ts";
 import { decodeFrame, framePages, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { contextBytes, Needles, type PageOffset, type ResidueForm } from "./secret-patterns.ts";
@@ -251,6 +252,7 @@ function detectPageOffset(start: Uint8Array): PageOffset {
 }
 
 /** Every page of the segment, in the order of its frames. */
-function listPages({ groups }: SegmentIndex): ResiduePage[] {
-  return groups.flatMap(({ txid, pageNumbers }) => Array.from(pageNumbers, (page) => ({ txid, page })));
+function listPages({ version, groups }: SegmentIndex): ResiduePage[] {
+  const pages = groups.flatMap(({ txid, pageNumbers }) => Array.from(pageNumbers, (page) => ({ txid, page })));
+  return Array.from(orderFrames(version, groups), (number) => pages[number]!);
 }

@@ -74,7 +74,7 @@ export class DatabaseOpener {
     this.#parts = parts;
     this.claims = new BranchClaims(parts);
     this.places = parts.places;
-    const { databasesDirectory, lane, lanes, scratchDirectory, databaseFormat } = parts.engine;
+    const { databasesDirectory, lane, lanes, scratchDirectory, written } = parts.engine;
     const isOurs = (uuid: string): boolean => computeLane(uuid, lanes) === lane;
     // Before anything is opened: what looks like a leftover is one.
     for (const uuid of databaseUuids(databasesDirectory).filter(isOurs)) removeLeftovers(databasesDirectory, uuid);
@@ -85,7 +85,7 @@ export class DatabaseOpener {
       isOurs,
       changed: (count) => parts.alarms.setAside(count),
     });
-    this.#empty = emptyDatabase(scratchDirectory, parts.world, databaseFormat);
+    this.#empty = emptyDatabase(scratchDirectory, parts.world, written?.database);
   }
 
   /**

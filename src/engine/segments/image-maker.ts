@@ -47,8 +47,9 @@ export async function makeImage({ path, from, to, ...order }: ImageOrder, press:
   const room = new Uint8Array(Math.min(pageNumbers.length, framePages) * pageBytes);
   const descriptor = openSync(path, "r");
   try {
-    const frame = (first: number, count: number): Uint8Array =>
-      readImages(descriptor, pageNumbers.subarray(first, first + count), room);
+    // One group stands in its own order.
+    const frame = (numbers: Uint32Array): Uint8Array =>
+      readImages(descriptor, pageNumbers.subarray(numbers[0], numbers[0]! + numbers.length), room);
     const bytes = await encodeFrames(
       { ...order, kind: "image", groups: [{ txid, committedAtMs, pages, pageNumbers }] },
       frame,

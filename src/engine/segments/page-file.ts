@@ -9,6 +9,7 @@ import { ftruncateSync } from "node:fs";
 import { writeWhole } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { pageBytes } from "../../format/history/pages.ts";
+import { orderFrames } from "../../format/history/frame-order.ts";
 import { decodeFrame, framePages, type GroupIndex, type SegmentIndex } from "../../format/history/segment.ts";
 import type { Plan } from "../history/timelines.ts";
 import type { PageSource, SegmentBytes } from "./pool-objects.ts";
@@ -58,8 +59,9 @@ export class PageFile {
   async lay({ bytes, indexes }: SegmentBytes, aboveTxid: number, toTxid: number): Promise<void> {
     for (const index of indexes.toReversed()) {
       const wanted = this.#choose(index, aboveTxid, toTxid);
+      const order = orderFrames(index.version, index.groups);
       for (const frame of index.frames.keys()) {
-        const pages = wanted.subarray(frame * framePages, (frame + 1) * framePages);
+        const pages = order.subarray(frame * framePages, (frame + 1) * framePages).map((number) => wanted[number]!);
         if (pages.every((page) => page === 0)) continue;
         this.#signal?.throwIfAborted();
         this.#write(pages, await decodeFrame(bytes, index, frame, this.#source.press));

@@ -3,9 +3,9 @@
  *
  * Plain data in, plain data out, so that any thread can do it (engine/segments/threaded-maker).
  *
- * Always true: however large a transaction is, this holds its compressed bytes once, a frame of 1 MiB and a few words
- * for each page; the log was the same one from the first byte that was read to the last. Must not know: manifests,
- * object storage, when a segment is due.
+ * Always true: however large a transaction is, this holds its compressed bytes once, a stretch of 4 MiB, a frame of it,
+ * and a few words for each page; the log was the same one from the first byte that was read to the last. Must not know:
+ * manifests, object storage, when a segment is due.
  *
  * Why the log may be read beside its writer: what is asked for is committed and synced, and such frames do not change
  * until the WAL checkpoint, which waits until object storage covers all that is committed (engine/database/database:
@@ -19,6 +19,7 @@ import type { TailSegment } from "../../format/history/manifest.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
+import { stretchImages } from "../../format/history/frame-order.ts";
 import { encodeFrames, framePages, type GroupIndex } from "../../format/history/segment.ts";
 import { decodeStatePage, type DatabaseState } from "../../model/core/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../../sqlite/wal/wal-reader.ts";
@@ -50,6 +51,8 @@ export interface SegmentOrder {
   readonly uuid: string;
   readonly branchId: string;
   readonly epoch: number;
+  /** The version of the segment; by default the first. */
+  readonly version?: number | undefined;
   /** What comes right before, to be taken in if all is one frame then. */
   readonly before: SegmentStart | undefined;
   /** For a manifest's tail: it is not hashed, and what it was made of is wanted, for the next one to take in. */
@@ -128,7 +131,7 @@ async function buildSegment(
   commits: readonly LoggedCommit[],
   press: Compression,
 ): Promise<MadeSegment> {
-  const { uuid, branchId, epoch, isTail } = order;
+  const { uuid, branchId, epoch, version, isTail } = order;
   const states = commits.map((commit, at) => readCommitState(order, log, commit, order.firstTxid + at));
   const own = commits.map(({ pages, pageNumbers }, at): GroupIndex => ({
     txid: states[at]!.txid,
@@ -140,13 +143,12 @@ async function buildSegment(
   const groups = [...(before?.groups ?? []), ...own];
   const given = before?.images ?? new Uint8Array(0);
   const images = new Images(log, commits, given);
-  const isKept = isTail && images.count <= framePages;
-  const room = isKept
-    ? roomAfter(given, images.count * pageBytes)
-    : new Uint8Array(Math.min(images.count, framePages) * pageBytes);
+  const kept =
+    isTail && images.count <= framePages ? images.read(0, roomAfter(given, images.count * pageBytes)) : undefined;
+  const stretches = kept ? new Stretches(() => kept, kept.length) : images.inStretches();
   const bytes = await encodeFrames(
-    { kind: "delta", uuid, branchId, epoch, groups },
-    (first, count) => images.read(first, room.subarray(0, count * pageBytes)),
+    { ...(version !== undefined && { version }), kind: "delta", uuid, branchId, epoch, groups },
+    (numbers) => stretches.pick(numbers),
     press,
   );
   log.requireSame();
@@ -164,7 +166,7 @@ async function buildSegment(
     logBytes: commits.reduce((sum, { logBytes }) => sum + logBytes, 0),
     end: log.position,
     sha256: isTail ? undefined : await press.digest(bytes),
-    start: isKept ? { groups, images: room } : undefined,
+    start: kept && { groups, images: kept },
   };
 }
 
@@ -175,6 +177,31 @@ async function buildSegment(
 function roomAfter({ buffer, byteOffset, length }: Uint8Array, bytes: number): Uint8Array {
   if (length > 0 && byteOffset + bytes <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, bytes);
   return new Uint8Array(Math.min(2 * bytes, framePages * pageBytes)).subarray(0, bytes);
+}
+
+/** Gathers images out of the stretch that they lie in, of which one at a time is held. */
+class Stretches {
+  readonly #read: (first: number) => Uint8Array;
+  readonly #frame: Uint8Array;
+  #first: number | undefined;
+  #images: Uint8Array = new Uint8Array(0);
+
+  /** `read` gives the images from a stretch's first number on; what it gave may be used anew at its next call. */
+  constructor(read: (first: number) => Uint8Array, bytes: number) {
+    this.#read = read;
+    this.#frame = new Uint8Array(Math.min(bytes, framePages * pageBytes));
+  }
+
+  /** The images of these numbers, one after the other, until the next call. */
+  pick(numbers: Uint32Array): Uint8Array {
+    const first = Math.floor(numbers[0]! / stretchImages) * stretchImages;
+    if (first !== this.#first) this.#images = this.#read((this.#first = first));
+    for (const [at, number] of numbers.entries()) {
+      const from = (number - first) * pageBytes;
+      this.#frame.set(this.#images.subarray(from, from + pageBytes), at * pageBytes);
+    }
+    return this.#frame.subarray(0, numbers.length * pageBytes);
+  }
 }
 
 /** The images of a segment by their numbers: those that were given, then those of the log. */
@@ -193,6 +220,15 @@ class Images {
 
   get count(): number {
     return this.#given.length / pageBytes + this.#pages.length;
+  }
+
+  /** All of them, read a stretch at a time. */
+  inStretches(): Stretches {
+    const bytes = Math.min(this.count, stretchImages) * pageBytes;
+    const room = new Uint8Array(bytes);
+    const read = (first: number): Uint8Array =>
+      this.read(first, room.subarray(0, Math.min(bytes, (this.count - first) * pageBytes)));
+    return new Stretches(read, bytes);
   }
 
   /** Fills `into` with canonical images, from number `first` on. */

@@ -51,6 +51,8 @@ export interface ShippingParts {
   /** How many of them with a segment that is larger than usual. */
   readonly largePermits: Semaphore;
   readonly maker: SegmentMaker;
+  /** The version of segments that are made; by default the first. */
+  readonly segmentVersion?: number | undefined;
   readonly bytesPut: (bytes: number) => void;
 }
 
@@ -297,6 +299,7 @@ export class Shipper {
       uuid: source.uuid,
       branchId,
       epoch,
+      version: this.#parts.segmentVersion,
       from,
       firstTxid,
       isTail,

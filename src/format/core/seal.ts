@@ -38,15 +38,20 @@ export function computeSha256(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(hash("sha256", bytes, "buffer"));
 }
 
-/** A sealed body, filled by `write`, of the newest version that this build writes. */
-export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) => void): Uint8Array {
+/** A sealed body, filled by `write`, of that version, by default the newest that this build writes. */
+export function encodeSealed(
+  format: SealedFormat,
+  write: (writer: ByteWriter) => void,
+  version: number = Math.max(...format.versions.writes),
+): Uint8Array {
+  assert(format.versions.writes.includes(version), "a version is written that this build writes");
   const magic = encodeUtf8(format.magic);
   const bodyWriter = new ByteWriter();
   write(bodyWriter);
   const body = bodyWriter.finish();
   const manifest = new ByteWriter();
   manifest.fixed(magic, magicBytes);
-  manifest.u8(Math.max(...format.versions.writes));
+  manifest.u8(version);
   manifest.u32(body.length);
   const sealed = new Uint8Array(prefixBytes + body.length + checksumBytes);
   assert(sealed.length <= format.bytesMax, `${format.versions.what} has at most ${format.bytesMax} bytes`);

@@ -3,7 +3,7 @@
  * reader and writer takes its numbers from here, `palimpsest formats` prints it, and docs/formats.md says the rule.
  *
  * Always true: a version that a release has written is read by every later one; a new version is written only into
- * stores whose layout says so (`databaseFormats`), or after a release that reads it, so that two releases in a row work
+ * stores whose layout says so (`writtenVersions`), or after a release that reads it, so that two releases in a row work
  * on one store side by side, and the older one can take over what the newer has written. What a newer build wrote is
  * refused by name and left as it is: it is neither rotten nor absent.
  */
@@ -29,7 +29,7 @@ export const formats = {
   manifest: { what: "a manifest", where: "db/<uuid>/head/<branch>", told: sealed, writes: [1], reads: [1] },
   catalog: { what: "a catalog", where: "db/<uuid>/catalog", told: sealed, writes: [1], reads: [1] },
   history: { what: "a history", where: "db/<uuid>/hist/<id>", told: sealed, writes: [1], reads: [1] },
-  segment: { what: "a segment", where: "db/<uuid>/seg/<id>", told: sealed, writes: [1], reads: [1] },
+  segment: { what: "a segment", where: "db/<uuid>/seg/<id>", told: sealed, writes: [1, 2], reads: [1, 2] },
   nameClaim: { what: "a database name claim", where: "names/<database>.json", told: json, writes: [1], reads: [1] },
   policy: { what: "a policy", where: "policies/<ns>/…", told: json, writes: [1], reads: [1] },
   auditEvent: {
@@ -98,17 +98,28 @@ export const formats = {
 /** The layout of a store that this build makes. */
 export const newestLayout = Math.max(...formats.store.writes);
 
-/**
- * The format of database files that are made anew in a store of each layout. A build that does not read a layout does
- * not start on the store, so it never meets such a file; files that are there stay as they are.
- */
-const databaseFormats: Readonly<Record<number, number>> = { 1: 1, 2: 2 };
+/** Versions of what is written anew; what is there stays as it is. */
+export interface WrittenVersions {
+  /** Of database files that are made. */
+  readonly database: number;
+  /** Of segments of several transactions. */
+  readonly segment: number;
+}
 
-/** The format of database files that are made anew in a store of this layout, which `requireVersion` has let pass. */
-export function databaseFormatIn(layout: number): number {
-  const format = databaseFormats[layout];
-  assert(format !== undefined, "every layout that is read says what is written into it");
-  return format;
+/**
+ * By the layout of the store. A build that does not read a layout does not start on the store, so it never meets what
+ * only later ones read.
+ */
+const writtenVersions: Readonly<Record<number, WrittenVersions>> = {
+  1: { database: 1, segment: 1 },
+  2: { database: 2, segment: 2 },
+};
+
+/** What is written into a store of this layout, by default the newest, which `requireVersion` has let pass. */
+export function findWrittenVersions(layout: number = newestLayout): WrittenVersions {
+  const versions = writtenVersions[layout];
+  assert(versions !== undefined, "every layout that is read says what is written into it");
+  return versions;
 }
 
 /** Sound, but written by a newer build: this one must leave it as it is, and an operator upgrade it. */

@@ -19,8 +19,8 @@
  * |  length    |  four bytes                                                                                 |
  * |  checksum  |  four bytes: CRC-32 of the compressed bytes                                                 |
  *
- * A frame is the images' bytes under Zstandard. The n-th image of the segment, counted over its groups from 0, is
- * image `n % framePages` of frame `floor(n / framePages)`.
+ * A frame is the images' bytes under Zstandard. Place n of the segment, from 0, is image `n % framePages` of frame
+ * `floor(n / framePages)`; which image stands there follows from the version and the index (`orderFrames`).
  *
  * Always true: page numbers rise within a group, lie within its size and are never the lock page; an image segment has
  * one group. Why checksums per frame: the index proves itself and each frame without a pass over the whole, so a
@@ -34,6 +34,7 @@ import type { ByteReader, ByteWriter } from "../core/binary.ts";
 import { readBranchId, writeBranchId } from "../keys/object-keys.ts";
 import { lockPage, pageBytes } from "./pages.ts";
 import { pressedBytesMax, type Compression } from "../core/compression.ts";
+import { orderFrames } from "./frame-order.ts";
 import { readKind, writeKind, type SegmentKind } from "./refs.ts";
 import { decodeSealedAt, encodeSealed, type SealedFormat } from "../core/seal.ts";
 import { formats } from "../core/versions.ts";
@@ -61,6 +62,8 @@ export interface PageGroup {
 }
 
 export interface Segment {
+  /** How its images are put in order; by default as in the first version, which every build reads. */
+  readonly version?: number;
   readonly kind: SegmentKind;
   readonly uuid: string;
   readonly branchId: string;
@@ -90,6 +93,7 @@ interface FrameIndex {
 
 /** All that a segment says before its frames. */
 export interface SegmentIndex {
+  readonly version: number;
   readonly kind: SegmentKind;
   readonly uuid: string;
   readonly branchId: string;
@@ -105,6 +109,7 @@ export interface SegmentIndex {
 /** Images in a frame: 1 MiB before compression, so that one frame never costs much memory. */
 export const framePages = 256;
 
+const firstVersion = 1;
 const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: segmentIndexBytesMax };
 
 /** A segment before it has frames. */
@@ -117,30 +122,31 @@ export async function encodeSegment(segment: Segment, press: Compression): Promi
     ...group,
     pageNumbers: Uint32Array.from(own, ({ page }) => page),
   }));
-  return encodeFrames({ ...segment, groups }, (first, count) => joined(images.slice(first, first + count)), press);
+  return encodeFrames({ ...segment, groups }, (numbers) => joined(Array.from(numbers, (at) => images[at]!)), press);
 }
 
 /**
- * The same for a caller that has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count`
- * images of the segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
- * compressed bytes, once or in half of the images' room.
+ * The same for a caller that has the images elsewhere: `rawFrame` gives, one after the other, the bytes of the images
+ * of these numbers, which lie within one stretch (format/history/frame-order); what it gave may be used anew at its
+ * next call. Stretches come in turn. Holds one frame and the compressed bytes, once or in half of the images' room.
  */
 export async function encodeFrames(
   header: SegmentHeader,
-  rawFrame: (first: number, count: number) => Uint8Array,
+  rawFrame: (numbers: Uint32Array) => Uint8Array,
   press: Compression,
 ): Promise<Uint8Array> {
   checkHeader(header);
-  const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
-  const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({
-    rawPages: Math.min(framePages, images - number * framePages),
+  const { version = firstVersion } = header;
+  const order = orderFrames(version, header.groups);
+  const frames = Array.from({ length: Math.ceil(order.length / framePages) }, (_, number) => ({
+    rawPages: Math.min(framePages, order.length - number * framePages),
     bytes: 0,
     crc32: 0,
   }));
-  const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
+  const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames), version);
   const compressFrame = async (number: number): Promise<Uint8Array> => {
     const frame = frames[number]!;
-    const raw = rawFrame(number * framePages, frame.rawPages);
+    const raw = rawFrame(order.subarray(number * framePages, number * framePages + frame.rawPages));
     assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
     const pressed = await press.compress(raw);
     frame.bytes = pressed.length;
@@ -226,19 +232,21 @@ export async function decodeSegments(object: Uint8Array, press: Compression): Pr
   for (const index of readSegmentIndexes(object)) {
     const frames: Uint8Array[] = [];
     for (const number of index.frames.keys()) frames.push(await decodeFrame(object, index, number, press));
-    let ordinal = 0;
+    const order = orderFrames(index.version, index.groups);
+    const places = new Uint32Array(order.length);
+    for (const [place, number] of order.entries()) places[number] = place;
+    let next = 0;
     const takeImage = (page: number): PageImage => {
-      const start = (ordinal % framePages) * pageBytes;
-      const frame = frames[Math.floor(ordinal / framePages)]!;
-      ordinal++;
-      return { page, bytes: frame.subarray(start, start + pageBytes) };
+      const place = places[next++]!;
+      const start = (place % framePages) * pageBytes;
+      return { page, bytes: frames[Math.floor(place / framePages)]!.subarray(start, start + pageBytes) };
     };
-    const { kind, uuid, branchId, epoch } = index;
+    const { version, kind, uuid, branchId, epoch } = index;
     const groups = index.groups.map(({ pageNumbers, ...group }) => ({
       ...group,
       images: Array.from(pageNumbers, takeImage),
     }));
-    segments.push({ kind, uuid, branchId, epoch, groups });
+    segments.push({ ...(version > firstVersion && { version }), kind, uuid, branchId, epoch, groups });
   }
   return segments;
 }
@@ -264,6 +272,7 @@ export function readSegmentIndexes(object: Uint8Array): SegmentIndex[] {
 
 function readIndex(
   reader: ByteReader,
+  version: number,
 ): Omit<SegmentIndex, "frames" | "offset" | "bytes"> & { readonly frames: readonly Omit<FrameIndex, "offset">[] } {
   const kind = readKind(reader);
   const uuid = reader.uuid();
@@ -278,7 +287,7 @@ function readIndex(
   const frames: Omit<FrameIndex, "offset">[] = [];
   for (; images > 0; images -= framePages)
     frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
-  return { kind, uuid, branchId, epoch, groups, frames };
+  return { version, kind, uuid, branchId, epoch, groups, frames };
 }
 
 function readGroup(reader: ByteReader, txid: number): GroupIndex {

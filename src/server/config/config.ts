@@ -109,16 +109,19 @@ export function spillTo(directory: string): void {
   process.env["SQLITE_TMPDIR"] = directory;
 }
 
-/**
- * The part of the node's environment that a process with user SQL may know: where libraries and compiled sources are,
- * and the zone of local times.
- */
+/** What a process of the node may know of its environment: where libraries and compiled sources are, the local zone. */
 const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"];
 
-/** The whole environment of such a process, which spills where the node does. */
+/** The whole environment of such a process: no secret of the node. */
+export function childEnvironment(): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    passedOn.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  ) as Record<string, string>;
+}
+
+/** The same for user SQL, which spills where the node does. */
 export function sqlEnvironment(scratchDirectory: string): Readonly<Record<string, string>> {
-  const passed = passedOn.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
-  return { ...Object.fromEntries(passed), SQLITE_TMPDIR: scratchDirectory };
+  return { ...childEnvironment(), SQLITE_TMPDIR: scratchDirectory };
 }
 
 const shownCharsMax = 80;

@@ -181,9 +181,10 @@ export const settings = {
   embedKey: absent("SERVICE_EMBED_API_KEY", secret, "enables embedding of text-only ingest and recall"),
   embedProvider: given(
     "SERVICE_EMBED_PROVIDER",
-    oneOf("voyage", "openai"),
+    oneOf("voyage", "openai", "local"),
     "voyage",
-    "`voyage`, or `openai` for every server that speaks that embeddings protocol",
+    "`voyage`; `openai` for every server that speaks that embeddings protocol; `local` for a model that the node " +
+      "runs itself, which needs the package `@palimpsest/embed-local` and no key",
   ),
   embedModel: absent("SERVICE_EMBED_MODEL", word, "model of embeddings", "provider default"),
   embedBaseAddress: absent(
@@ -253,6 +254,7 @@ export const settings = {
   ),
   engineThreads: given("SERVICE_ENGINE_THREADS", threads, "{cores-1}", "threads that own databases; at least 1"),
   readerThreads: given("SERVICE_READER_THREADS", threads, readerThreadsDefault, "processes for SQL that reads"),
+  embedThreads: given("SERVICE_EMBED_THREADS", threads, 1, "threads of the processor that the `local` model uses"),
   assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
   assistantBaseAddress: absent(
     "SERVICE_ASSISTANT_BASE_URL",

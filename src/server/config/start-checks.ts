@@ -1,8 +1,10 @@
 /**
  * Why a node with this configuration must not start, and what its operator should be told when it does.
  *
- * Pure functions of a Config whose single values are already valid: these check the combinations.
+ * Functions of a Config whose single values are already valid: these check the combinations, and whether an optional
+ * package is there that it asks for.
  */
+import { findLocalModel } from "../../ai/local-model.ts";
 import { parseHost, isSelfHosted } from "../../ai/hosts.ts";
 import type { Config } from "./config.ts";
 
@@ -44,6 +46,10 @@ export function startRefusals(config: Config): readonly string[] {
     refusals.push(
       "the S3 endpoint is plain HTTP, which shows every object on the wire: use https, or set AWS_ALLOW_HTTP=true",
     );
+  }
+  if (config.embedProvider === "local") {
+    const model = findLocalModel();
+    if ("missing" in model) refusals.push(`SERVICE_EMBED_PROVIDER=local needs ${model.missing}`);
   }
   return refusals;
 }
@@ -104,12 +110,21 @@ function clusterWarnings(config: Config): readonly string[] {
 
 /** Addresses of models that are of no use, or that show what is sent to them. */
 function modelWarnings(config: Config): readonly string[] {
+  const unused: readonly (readonly [variable: string, value: string | undefined])[] = [
+    ["SERVICE_EMBED_API_KEY", config.embedKey],
+    ["SERVICE_EMBED_MODEL", config.embedModel],
+    ["SERVICE_EMBED_BASE_URL", config.embedBaseAddress],
+  ];
+  const isLocal = config.embedProvider === "local";
   const models: readonly (readonly [name: string, key: string | undefined, baseAddress: string | undefined])[] = [
-    ["EMBED", config.embedKey, config.embedBaseAddress],
+    ...(isLocal ? [] : [["EMBED", config.embedKey, config.embedBaseAddress] as const]),
     ["ASSISTANT", config.assistantKey, config.assistantBaseAddress],
     ["EXTRACT", config.extractKey, config.extractBaseAddress],
   ];
-  return models.flatMap(([name, key, baseAddress]) => {
+  const withoutEffect = unused.flatMap(([variable, value]) =>
+    isLocal && value !== undefined ? [`${variable} has no effect with SERVICE_EMBED_PROVIDER=local`] : [],
+  );
+  const addresses = models.flatMap(([name, key, baseAddress]) => {
     if (baseAddress === undefined) return [];
     if (key === undefined)
       return [
@@ -123,6 +138,7 @@ function modelWarnings(config: Config): readonly string[] {
         "reach it in the clear",
     ];
   });
+  return [...withoutEffect, ...addresses];
 }
 
 function looksMultiNode(config: Config): boolean {

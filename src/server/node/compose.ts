@@ -66,10 +66,10 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   // The handlers of all endpoints, and the pipeline before them.
   const { tokens, revocations } = authentication;
   const node = { world, engine, ...control, tokens, revocations, names, erasures: jobs.erasures };
-  const dispatch = await openService(base, node, instruments, authentication);
+  const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
   const wires = await openWires(base, {
-    dispatch,
+    ...service,
     engine: nodeEngine,
     audit: control.audit,
     authentication,

@@ -13,7 +13,7 @@ import { engineLane, sqlProcess } from "../../engine/threads/thread-spawner.ts";
 import type { EngineOptions } from "../../engine/api/protocol.ts";
 import { SqlPool } from "../../engine/processes/sql-pool.ts";
 import type { SqlProcess } from "../../engine/processes/sql-process.ts";
-import { databaseFormatIn } from "../../format/core/versions.ts";
+import { findWrittenVersions } from "../../format/core/versions.ts";
 import { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { tellTenants } from "../../sqlite/slices.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -58,7 +58,7 @@ export async function engineSettings({
     nodeName: config.nodeId,
     coordinated: config.coordination !== undefined,
     shipping: true,
-    databaseFormat: databaseFormatIn(storeLayout),
+    written: findWrittenVersions(storeLayout),
     pitrMs: config.pitrSecs * 1_000,
     gcGraceMs: config.gcGraceSecs * 1_000,
     unshippedMsMax: config.unshippedSecsMax * 1_000,

@@ -9,6 +9,7 @@ import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { auditCall } from "../../service/pipeline/audit.ts";
 import { Authorization } from "../../service/pipeline/caller-check.ts";
 import { branchHandlers } from "../../service/handlers/branch-service.ts";
+import type { Embedding } from "../../service/embedding/embedding.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
 import { controlHandlers } from "../../service/handlers/control-service.ts";
@@ -31,17 +32,23 @@ function buildHandlers(node: NodeParts): HandlerTable {
   ]);
 }
 
-/** What every call passes through. The stack ends what makes vectors before the engine. */
+/** What every call passes through, and what makes vectors for it, if anything does. */
+export interface Service {
+  readonly dispatch: Dispatch;
+  readonly embedding: Embedding | undefined;
+}
+
+/** Opens it. The stack ends what makes vectors before the engine. */
 export async function openService(
   { config, world, log, stack }: NodeBase,
   parts: Omit<NodeParts, "embedding" | "assistants">,
   instruments: Instruments,
   { credentials }: Authentication,
-): Promise<Dispatch> {
+): Promise<Service> {
   const { engine, policies, audit } = parts;
   const embedding = await openEmbedding(config, { world, log, engine, policies, audit }, stack);
   const node: NodeParts = { ...parts, embedding, assistants: await openAssistants(config, world, log) };
-  return createPipeline({
+  const dispatch = createPipeline({
     handlers: buildHandlers(node),
     world,
     requestTimeoutMs: config.requestTimeoutSecs * 1_000,
@@ -53,4 +60,5 @@ export async function openService(
     authorization: config.auth === "on" ? new Authorization(credentials, node.databases) : undefined,
     audit: (context, result) => auditCall(node, context, result),
   });
+  return { dispatch, embedding };
 }

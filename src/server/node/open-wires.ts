@@ -6,6 +6,7 @@
  */
 import { readFileSync } from "node:fs";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
+import type { Embedding } from "../../service/embedding/embedding.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { endpoints } from "../../service/call/methods.ts";
 import { operatorsOnly, type Authentication } from "./authentication.ts";
@@ -26,6 +27,8 @@ import { StoreHealth } from "../observability/store-health.ts";
 /** What the wires lead to, and what they tell of. */
 export interface WiresParts {
   readonly dispatch: Dispatch;
+  /** Undefined on a node without an embedder. */
+  readonly embedding: Embedding | undefined;
   readonly engine: NodeEngine;
   readonly audit: AuditLog;
   readonly authentication: Authentication;
@@ -74,7 +77,7 @@ export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wire
 /** What the doors of all ports have in common. */
 function doorsOptions(
   { config, world, log, store }: NodeBase,
-  { dispatch, engine, audit, authentication, instruments }: WiresParts,
+  { dispatch, embedding, engine, audit, authentication, instruments }: WiresParts,
   readiness: NodeReadiness,
   storeHealth: StoreHealth,
 ): DoorsOptions {
@@ -84,6 +87,7 @@ function doorsOptions(
     audit,
     leases: engine.cluster?.placement,
     time: world.time,
+    embedding,
   });
   return {
     dispatch,

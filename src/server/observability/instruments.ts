@@ -12,6 +12,7 @@ import type { World } from "../../base/world.ts";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
+import type { Embedding } from "../../service/embedding/embedding.ts";
 import { Concurrency } from "../../service/pipeline/admission.ts";
 import type { PeerHost, Peers } from "../../service/placement/peers.ts";
 import type { MeasuredStore } from "../../store/measured-store.ts";
@@ -32,6 +33,8 @@ export interface Gauged {
   readonly time: Pick<TrustedTime, "aheadMs">;
   /** Undefined on a node without coordination. */
   readonly leases: { readonly heldCount: number; readonly isLeased: boolean } | undefined;
+  /** Undefined on a node without an embedder. */
+  readonly embedding: Pick<Embedding, "measures"> | undefined;
 }
 
 export interface InstrumentsOptions {
@@ -108,7 +111,7 @@ export class Instruments {
     return { status: 200, contentType: metricsType, body: await metricsText(await this.#snapshot(gauged)) };
   }
 
-  async #snapshot({ engine, store, audit, leases, time }: Gauged): Promise<Snapshot> {
+  async #snapshot({ engine, store, audit, leases, time, embedding }: Gauged): Promise<Snapshot> {
     const engines = await engine.measure();
     const { user, system } = process.cpuUsage();
     const { rss, heapUsed } = process.memoryUsage();
@@ -129,6 +132,7 @@ export class Instruments {
         leaseLive: leases?.isLeased ?? true,
       },
       egress: this.egress.counts,
+      embedder: embedding?.measures,
       auditDropped: audit.dropped,
       clockAheadMs: time.aheadMs,
       process: { cpuSecs: (user + system) / 1e6, residentBytes: rss, startedAtSecs: this.#startedAtMs / 1_000 },

@@ -6,6 +6,7 @@
  * thread that counts them. Must not know: where anything is counted.
  */
 import { Registry, type Metric } from "prom-client";
+import type { LocalEmbedderMeasures } from "../../ai/embedder.ts";
 import type { HistogramCounts } from "../../base/collections/histogram.ts";
 import type { EngineMeasures } from "../../engine/api/measures.ts";
 import type { StoreMeasures } from "../../store/measured-store.ts";
@@ -33,6 +34,8 @@ export interface Snapshot {
     readonly leaseLive: boolean;
   };
   readonly egress: readonly Readonly<EgressCount>[];
+  /** Undefined on a node without a model of its own. */
+  readonly embedder: LocalEmbedderMeasures | undefined;
   readonly auditDropped: number;
   /** How far the machine's clock is ahead of the time that is trusted. */
   readonly clockAheadMs: number;
@@ -59,6 +62,7 @@ function listFamilies(snapshot: Snapshot): readonly Family[] {
     ...storeFamilies(snapshot),
     ...clusterFamilies(snapshot),
     ...nodeFamilies(snapshot),
+    ...(snapshot.embedder ? embedderFamilies(snapshot.embedder) : []),
     ...processFamilies(snapshot),
   ];
 }
@@ -213,6 +217,43 @@ function nodeFamilies({ node, egress, auditDropped, clockAheadMs }: Snapshot): r
       "clock_ahead_seconds",
       "How far the machine's clock is ahead of the time that is trusted; negative when it is behind",
       single(clockAheadMs / 1_000),
+    ),
+  ];
+}
+
+function embedderFamilies(embedder: LocalEmbedderMeasures): readonly Family[] {
+  return [
+    new Family(
+      "gauge",
+      "embedder_up",
+      "Whether the process of the local model runs; it is started when it is needed",
+      single(embedder.isRunning ? 1 : 0),
+    ),
+    new Family(
+      "gauge",
+      "embedder_resident_memory_bytes",
+      "Resident memory of that process when it last embedded, 0 without one",
+      single(embedder.residentBytes),
+    ),
+    new Family(
+      "counter",
+      "embedder_cpu_seconds_total",
+      "Processor time of that process and of those before it",
+      single(embedder.cpuMs / 1_000),
+    ),
+    new Family(
+      "counter",
+      "embedder_texts_total",
+      "Texts that the local model was given, by use (query, document)",
+      Object.entries(embedder.texts).map(([use, value]) => ({ labels: { use }, value })),
+    ),
+    new Family("gauge", "embedder_waiting_texts", "Texts that wait for the local model", single(embedder.waitingTexts)),
+    new Family("counter", "embedder_starts_total", "Processes that were started for it", single(embedder.starts)),
+    new Family(
+      "counter",
+      "embedder_losses_total",
+      "Those of them that ended by themselves, hung or could not load the model",
+      single(embedder.losses),
     ),
   ];
 }

@@ -2,7 +2,8 @@
  * Vectors for text that comes without: before a write, before a recall, and afterwards for what was left out.
  *
  * Always true:
- * - policy is asked before any text leaves, and what left or was not let out is told to the audit stream, in sizes
+ * - policy is asked before any text leaves, and what left or was not let out is told to the audit stream, in sizes;
+ *   a model that the node runs itself is sent nothing, so neither is done for it
  * - nothing is made that could not be stored or compared, as the database's vectors are another model's or the callers'
  *   own
  * - what fails here fails no call
@@ -11,10 +12,11 @@
  *
  * Must not know: wires, how vectors are made.
  */
-import type { Embedder, EmbedAnswer } from "../../ai/embedder.ts";
+import type { Embedder, EmbedAnswer, LocalEmbedderMeasures } from "../../ai/embedder.ts";
 import type { EmbedUse } from "../../ai/embedding-models.ts";
 import type { ModelFailureKind } from "../../ai/model-failure.ts";
 import { utf8Length } from "../../base/bytes.ts";
+import { assert } from "../../base/faults/assert.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
@@ -56,6 +58,8 @@ export class Embedding {
   /** The name and floor that go with the embedder's vectors. */
   readonly maker: Maker;
   readonly selfHosted: boolean;
+  /** Whether texts leave the node for their vectors: what stays is no egress, whatever a policy says of egress. */
+  readonly sendsTexts: boolean;
   readonly #options: EmbeddingOptions;
   readonly #backfill: Backfill;
   #lastFailure: ModelFailureKind | undefined;
@@ -64,6 +68,7 @@ export class Embedding {
     const { embedder, selfHosted, world, log } = options;
     this.maker = { name: embedder.name, floor: embedder.floor };
     this.selfHosted = selfHosted;
+    this.sendsTexts = embedder.endpointHost !== undefined;
     this.#options = options;
     this.#backfill = new Backfill({
       world,
@@ -74,14 +79,20 @@ export class Embedding {
     });
   }
 
+  /** Of a model that the node runs itself; undefined for another. */
+  get measures(): LocalEmbedderMeasures | undefined {
+    return this.#options.embedder.measures;
+  }
+
   /** Ends what is under way; nothing is begun any more. */
   close(): void {
     this.#backfill.close();
     this.#options.embedder.close();
   }
 
-  /** Whether the policy lets text out to this embedder. */
+  /** Whether the policy lets this embedder have text. */
   permits({ egress }: Pick<EffectivePolicy, "egress">): boolean {
+    if (!this.sendsTexts) return true;
     return egress.embed === "allow" || (egress.embed === "self_hosted_only" && this.selfHosted);
   }
 
@@ -208,8 +219,9 @@ export class Embedding {
     return nowMs + Math.min(mostMs, Math.max(0, context.deadlineMs - nowMs) / 2);
   }
 
-  /** Whether the texts may leave; when not, that is told. */
+  /** Whether the embedder may have the texts; when not, that is told. */
   async #isAllowed(place: Place, identity: AuditEntry["identity"], texts: readonly string[]): Promise<boolean> {
+    if (!this.sendsTexts) return true;
     const policy = await this.#options.policies.effective(place.namespace, place.profile);
     if (this.permits(policy)) return true;
     const inputBytes = texts.reduce((sum, text) => sum + utf8Length(text), 0);
@@ -265,6 +277,7 @@ export class Embedding {
     sizes: Sizes,
   ): void {
     const { provider, model, endpointHost } = this.#options.embedder;
+    assert(endpointHost !== undefined, "what is told has left the node, or would have");
     const egress = { provider, model, endpointHost, selfHosted: this.selfHosted, ...sizes };
     this.#options.audit.record({
       namespace,

@@ -46,9 +46,13 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
   return {
     async reembed(request, context) {
       const { embedding } = node;
-      refuseDeniedEgress(await readProfilePolicy(node, request), "embed", embedding?.selfHosted);
+      if (embedding?.sendsTexts !== false)
+        refuseDeniedEgress(await readProfilePolicy(node, request), "embed", embedding?.selfHosted);
       if (!embedding)
-        throw new ServiceError("unconfigured", "reembed needs SERVICE_EMBED_API_KEY, which this node does not have");
+        throw new ServiceError(
+          "unconfigured",
+          "reembed needs SERVICE_EMBED_API_KEY, or SERVICE_EMBED_PROVIDER=local, which this node does not have",
+        );
       const { kind, after } = decodeCursor(request.cursor);
       const target = await requireProfileTarget(node, context, request);
       const options = engineOptions(context);

@@ -10,6 +10,7 @@ import { segmentWorker } from "../../../../src/engine/threads/thread-spawner.ts"
 import { ThreadedMaker, segmentLogBytesHere } from "../../../../src/engine/segments/threaded-maker.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress, threadedPress } from "../../../../src/format/core/compression.ts";
+import { stretchImages } from "../../../../src/format/history/frame-order.ts";
 import { decodeSegments, framePages, readSegmentIndexes } from "../../../../src/format/history/segment.ts";
 import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import { stateRootPage, writeState } from "../../../../src/model/schema.ts";
@@ -64,56 +65,78 @@ function threaded(spawn = segmentWorker): ThreadedMaker {
 const noise = (connection: Connection, key: number, bytes: number): void =>
   void connection.run(`INSERT OR REPLACE INTO t (k, v) VALUES (?, randomblob(${bytes}))`, key);
 
-test("here and on a thread the same segments come out of the log, each where the last one ended", async () => {
+test.each([1, 2])(
+  "here and on a thread the same segments come of a log, one behind the other (v%s)",
+  async (version) => {
+    const { path, commit, buildOrder } = setup();
+    for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
+    commit((connection) => noise(connection, 100, 3 * MiB));
+    const reader = new WalReader(path);
+    const logged = reader.read(1_000, Infinity);
+    reader.close();
+    const makers: SegmentMaker[] = [inlineMaker(inlinePress), inlineMaker(threadedPress), threaded()];
+    const runs = await Promise.all(
+      makers.map(async (maker) => {
+        const all = [];
+        for (let next = buildOrder({ groupsMax: 10, version }); next.firstTxid <= 31;) {
+          const made = (await maker.make(next))!;
+          all.push(made);
+          next = buildOrder({ groupsMax: 10, version, from: made.end, firstTxid: made.segment.lastTxid + 1 });
+        }
+        return all;
+      }),
+    );
+    expect(runs[2]!.map(({ segment, sha256 }) => [computeSha256(segment.bytes), sha256])).toEqual(
+      runs[0]!.map(({ sha256 }) => [sha256, sha256]),
+    );
+    for (const run of runs)
+      expect(run.map(({ segment }) => [segment.firstTxid, segment.lastTxid, segment.lastAtMs])).toEqual([
+        [1, 10, 100],
+        [11, 20, 200],
+        [21, 30, 300],
+        [31, 31, 310],
+      ]);
+    for (const { images } of logged) for (const { page, bytes } of images) makeCanonical(bytes, page);
+    for (const run of runs) {
+      const groups = (await Promise.all(run.map(({ segment }) => decodeSegments(segment.bytes, inlinePress))))
+        .flat()
+        .flatMap((segment) => segment.groups);
+      const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) =>
+        images.map(({ page, bytes }) => [page, computeSha256(bytes)]);
+      expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
+    }
+    expect(
+      runs[2]!.every(
+        ({ writerEpochs, pages }, at) =>
+          Buffer.compare(writerEpochs[0]!.id, writerEpoch) === 0 &&
+          writerEpochs[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
+          pages > 0,
+      ),
+    ).toBe(true);
+  },
+);
+
+test("a segment of several stretches holds each state of each page", async () => {
   const { path, commit, buildOrder } = setup();
-  for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
-  commit((connection) => noise(connection, 100, 3 * MiB));
+  for (let n = 0; n < 12; n++) commit((connection) => noise(connection, n % 3, MiB));
   const reader = new WalReader(path);
   const logged = reader.read(1_000, Infinity);
   reader.close();
-  const makers: SegmentMaker[] = [inlineMaker(inlinePress), inlineMaker(threadedPress), threaded()];
-  const runs = await Promise.all(
-    makers.map(async (maker) => {
-      const all = [];
-      for (let next = buildOrder({ groupsMax: 10 }); next.firstTxid <= 31;) {
-        const made = (await maker.make(next))!;
-        all.push(made);
-        next = buildOrder({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
-      }
-      return all;
-    }),
-  );
-  expect(runs[2]!.map(({ segment, sha256 }) => [computeSha256(segment.bytes), sha256])).toEqual(
-    runs[0]!.map(({ sha256 }) => [sha256, sha256]),
-  );
-  for (const run of runs)
-    expect(run.map(({ segment }) => [segment.firstTxid, segment.lastTxid, segment.lastAtMs])).toEqual([
-      [1, 10, 100],
-      [11, 20, 200],
-      [21, 30, 300],
-      [31, 31, 310],
-    ]);
   for (const { images } of logged) for (const { page, bytes } of images) makeCanonical(bytes, page);
-  for (const run of runs) {
-    const groups = (await Promise.all(run.map(({ segment }) => decodeSegments(segment.bytes, inlinePress))))
-      .flat()
-      .flatMap((segment) => segment.groups);
-    const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) =>
-      images.map(({ page, bytes }) => [page, computeSha256(bytes)]);
-    expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
+  const wanted = logged.map(({ images }) => images.map(({ page, bytes }) => [page, computeSha256(bytes)]));
+  for (const version of [1, 2]) {
+    const made = (await inlineMaker(inlinePress).make(buildOrder({ version })))!;
+    expect(made.segment.rawBytes).toBeGreaterThan(2 * stretchImages * pageBytes);
+    const [segment] = await decodeSegments(made.segment.bytes, inlinePress);
+    expect(segment!.groups.map(({ images }) => images.map(({ page, bytes }) => [page, computeSha256(bytes)]))).toEqual(
+      wanted,
+    );
   }
-  expect(
-    runs[2]!.every(
-      ({ writerEpochs, pages }, at) =>
-        Buffer.compare(writerEpochs[0]!.id, writerEpoch) === 0 &&
-        writerEpochs[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
-        pages > 0,
-    ),
-  ).toBe(true);
 });
 
-test("a tail's segment takes the one before in while all is one frame, and then begins anew", async () => {
-  const { commit, buildOrder } = setup();
+test.each([1, 2])("a tail's segment takes the one before in while all is one frame (v%s)", async (version) => {
+  const { commit, buildOrder: buildAny } = setup();
+  const buildOrder = (given: Partial<SegmentOrder>): SegmentOrder => buildAny({ version, ...given });
   const maker = threaded();
   for (let n = 1; n <= 4; n++) commit((connection) => put(connection, n, Buffer.alloc(10, n)));
   const first = (await maker.make(buildOrder({ groupsMax: 2, isTail: true, logBytes: 0 })))!;

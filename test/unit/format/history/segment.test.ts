@@ -43,12 +43,14 @@ const group = fc.record({
 });
 const segment: fc.Arbitrary<Segment> = fc
   .record({
+    version: fc.constantFrom(undefined, 2),
     uuid: fc.uuid(),
     branchId: fc.constantFrom("main", sampleDelta.branchId),
     epoch: fc.maxSafeNat(),
     firstTxid: fc.nat(2 ** 40),
     groups: fc.array(group, { minLength: 1, maxLength: 5 }),
   })
+  .map(({ version, ...rest }) => ({ ...rest, ...(version !== undefined && { version }) }))
   .chain(({ firstTxid, groups, ...rest }) =>
     fc.constantFrom<Segment>(
       { ...rest, kind: "delta", groups: groups.map((one, index) => ({ txid: firstTxid + index, ...one })) },

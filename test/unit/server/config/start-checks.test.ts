@@ -1,5 +1,6 @@
 /** Configurations with which a node does not start, and what it warns of. */
 import { describe, expect, test } from "vitest";
+import { findLocalModel } from "../../../../src/ai/local-model.ts";
 import { isLoopback, startRefusals, startWarnings } from "../../../../src/server/config/start-checks.ts";
 import { buildConfig, listProblems } from "../../../support/read-config.ts";
 
@@ -51,8 +52,31 @@ describe("start refusals", () => {
     const problems = listProblems({ SERVICE_OBJECT_STORE: "gs://bucket", SERVICE_EMBED_PROVIDER: "acme" });
     expect(problems).toEqual([
       expect.stringContaining("SERVICE_OBJECT_STORE must be file://"),
-      expect.stringContaining("SERVICE_EMBED_PROVIDER must be voyage or openai"),
+      expect.stringContaining("SERVICE_EMBED_PROVIDER must be voyage or openai or local"),
     ]);
+  });
+
+  test("a model of its own starts a node only where its package is, and needs no key", () => {
+    const found = findLocalModel();
+    const refusals = startRefusals(buildConfig({ SERVICE_EMBED_PROVIDER: "local" }));
+    expect(refusals).toEqual(
+      "missing" in found
+        ? [expect.stringMatching(/^SERVICE_EMBED_PROVIDER=local needs .* run npm run embed-local$/)]
+        : [],
+    );
+    expect(startWarnings(buildConfig({ SERVICE_EMBED_PROVIDER: "local", SERVICE_AUTH: "off" }))).toHaveLength(1);
+  });
+
+  test("what a model of its own has no use for is warned of, and its value not shown", () => {
+    const unused = {
+      SERVICE_EMBED_API_KEY: "k-of-the-test",
+      SERVICE_EMBED_MODEL: "another",
+      SERVICE_EMBED_BASE_URL: "http://models.example.com/v1",
+    };
+    const warnings = startWarnings(buildConfig({ SERVICE_EMBED_PROVIDER: "local", ...unused }));
+    for (const variable of Object.keys(unused))
+      expect(warnings).toContain(`${variable} has no effect with SERVICE_EMBED_PROVIDER=local`);
+    expect(warnings.join()).not.toMatch(/k-of-the-test|in the clear/);
   });
 
   test("half a TLS pair, and one port for two listeners", () => {

@@ -70,6 +70,7 @@ function buildSnapshot(given: Partial<Snapshot> = {}): Snapshot {
       leaseLive: true,
     },
     egress: [],
+    embedder: undefined,
     auditDropped: 0,
     clockAheadMs: 0,
     process: { cpuSecs: 1, residentBytes: 2, startedAtSecs: 3 },
@@ -135,6 +136,33 @@ test("an engine thread's numbers stand under its thread; one that does not answe
       { name: `palimpsest_${name}`, labels: at, value },
     ]);
   }
+});
+
+test("a model of the node's own is told of where there is one, with what its process takes", async () => {
+  const embedder = {
+    isRunning: true,
+    residentBytes: 300,
+    waitingTexts: 4,
+    texts: { query: 5, document: 6 },
+    cpuMs: 7_000,
+    starts: 8,
+    losses: 9,
+  };
+  const families = readMetrics(await metricsText(buildSnapshot({ embedder })));
+  const told = [...families].flatMap(([name, { samples }]) =>
+    name.startsWith("palimpsest_embedder_") ? samples.map(({ value }) => [name.slice(20), value]) : [],
+  );
+  expect(told).toEqual([
+    ["up", 1],
+    ["resident_memory_bytes", 300],
+    ["cpu_seconds_total", 7],
+    ["texts_total", 5],
+    ["texts_total", 6],
+    ["waiting_texts", 4],
+    ["starts_total", 8],
+    ["losses_total", 9],
+  ]);
+  expect([...readMetrics(await metricsText(buildSnapshot())).keys()].join()).not.toContain("embedder");
 });
 
 test("every name says what it counts: a prefix, a unit if there is one, _total on counters only", async () => {
