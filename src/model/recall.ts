@@ -14,14 +14,16 @@ import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkText } from "../format/core/names.ts";
 import { checkAnswerBytes } from "./core/content.ts";
-import { searchKeywords, type KeywordAnswer } from "./memory/keyword.ts";
+import { searchKeywords } from "./memory/keyword.ts";
+import { vectorWorths, wordWorths } from "./ranking/fusion.ts";
+import type { WordAnswer, WordHit } from "./ranking/rank.ts";
 import { loadMemories, type MemoryRecord } from "./memory/memory-record.ts";
 import { isForeign, findMaker, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
 import { admitted, checkFilters, buildConditions, type Conditions, type Filters } from "./memory/recall-conditions.ts";
 import type { View } from "./core/transaction.ts";
 import type { TurnRecord } from "./transcript/transcript.ts";
 import { recallTurns } from "./transcript/turn-recall.ts";
-import { checkEmbedding, nearest } from "./vectors/vectors.ts";
+import { checkEmbedding, hasVector, nearest, type VectorSpace } from "./vectors/vectors.ts";
 
 export const recallDefault = 8;
 const recallMax = 1000;
@@ -69,22 +71,26 @@ function checkFloor(field: string, floor: number | undefined, least: number): vo
 }
 
 /** Raised whenever the same request at the same state may be answered in another order than before. */
-export const rankingVersion = 3;
+export const rankingVersion = 4;
 
 /** The cosine below which a vector is not near, whatever else is farther: low, as models differ. */
 const vectorFloor = 0.2;
-/** Of reciprocal-rank fusion; moves results by less than half a point (LoCoMo). */
-const fusionOffset = 60;
-/** An exact topic must outweigh both other channels at their first rank together. */
-const channelWeights = { topic: 4, keyword: 1, vector: 1 } as const;
+/**
+ * So much below an embedder's floor a vector still is near when words say so too, and below that it speaks against
+ * them. With all-MiniLM-L6-v2 (floor .5) questions put to the wrong conversation of LoCoMo find nothing in .96 of the
+ * cases instead of .82.
+ */
+const wordsMargin = 0.1;
+/** An exact topic outweighs both other channels together, a superseded memory of it too. */
+const topicWorth = { active: 4, superseded: 3 } as const;
 
-type Channel = keyof typeof channelWeights;
+type Channel = "topic" | "keyword" | "vector";
 
 interface ChannelHit {
   readonly row: number;
   readonly score: number;
-  /** Orders before the score does; equals in both share a rank. */
-  readonly grade: number;
+  /** What the channel adds to the fused score. */
+  readonly worth: number;
 }
 
 interface ChannelAnswer {
@@ -121,8 +127,9 @@ export function recall(
   const words = isBlank(input.query)
     ? undefined
     : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
-  const near = vectorChannel(view, input, conditions, want);
-  const answers = [topicChannel(view, input, conditions, want), keywordChannel(words), near];
+  const near = vectorChannel(view, input, conditions, want, (words?.hits.length ?? 0) > 0);
+  const said = withoutVetoed(view, input, words, near);
+  const answers = [topicChannel(view, input, conditions, want), keywordChannel(said), near];
   const chosen = choose(view, fuse(answers), k);
   const memories = loadMemories(
     view,
@@ -149,24 +156,40 @@ function topicChannel(view: View, input: RecallInput, conditions: Conditions, wa
     ...conditions.params,
     want,
   );
-  return { ...channel, hits: found.map(({ row, superseded }) => ({ row, score: 1, grade: superseded })) };
+  const hits = found.map(({ row, superseded }) => {
+    return { row, score: 1, worth: superseded ? topicWorth.superseded : topicWorth.active };
+  });
+  return { ...channel, hits };
 }
 
-function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
-  const hits = words?.hits ?? [];
-  return { channel: "keyword", hits, approximate: false };
+function keywordChannel(hits: readonly WordHit[]): ChannelAnswer {
+  const worths = wordWorths(hits);
+  return {
+    channel: "keyword",
+    hits: hits.map(({ row, score }) => ({ row, score, worth: worths.get(row)! })),
+    approximate: false,
+  };
+}
+
+/** What was near, and by which measure. */
+interface VectorAnswer extends ChannelAnswer {
+  readonly skipped?: Skipped;
+  readonly space?: VectorSpace;
+  /** Whether even the nearest is so far that an embedder's vectors speak against the words. */
+  readonly isFar?: boolean;
 }
 
 /**
  * A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is
- * silent.
+ * silent. `isSaid` is whether words found anything, which lets in what is a little farther.
  */
 function vectorChannel(
   view: View,
   input: RecallInput,
   conditions: Conditions,
   want: number,
-): ChannelAnswer & { readonly skipped?: Skipped } {
+  isSaid: boolean,
+): VectorAnswer {
   const space = input.embedding && memorySpace(view);
   const none = { channel: "vector", hits: [], approximate: false } as const;
   if (!space) return none;
@@ -174,32 +197,52 @@ function vectorChannel(
   if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy))
     return { ...none, skipped: "skipped_model" };
   const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
-  const floor = input.minScore?.vector ?? findMaker(view, space)?.floor ?? vectorFloor;
+  const maker = findMaker(view, space);
+  const beside = maker && maker.floor - wordsMargin;
+  const floor = input.minScore?.vector ?? (isSaid ? beside : undefined) ?? maker?.floor ?? vectorFloor;
   const near = hits
     .filter(({ similarity }) => similarity >= floor)
-    .map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
-  return { channel: "vector", hits: near, approximate: !exact };
+    .map(({ owner, similarity }) => ({ row: owner, score: similarity }));
+  const worths = vectorWorths(near, floor);
+  return {
+    channel: "vector",
+    hits: near.map((hit) => ({ ...hit, worth: worths.get(hit.row)! })),
+    approximate: !exact,
+    space,
+    isFar: beside !== undefined && hits.length > 0 && hits[0]!.similarity < beside,
+  };
 }
 
-/** Weighted reciprocal-rank fusion over the union of the channels, best first. Hits that are equal share their rank. */
+/**
+ * What was found by words, less what the vectors speak against: where nothing is near, hits that have a vector and are
+ * not called by their name. Vectors of callers' own are not judged, nor is anything where the request sets floors.
+ */
+function withoutVetoed(
+  view: View,
+  { minScore }: RecallInput,
+  words: WordAnswer | undefined,
+  { space, isFar }: VectorAnswer,
+): readonly WordHit[] {
+  const hits = words?.hits ?? [];
+  if (!isFar || minScore !== undefined) return hits;
+  return hits.filter(({ row, isNamed }) => isNamed || !hasVector(view, space!, row));
+}
+
+/** The sum of what the channels say, over their union, best first. Hits that are equal share their rank. */
 function fuse(answers: readonly ChannelAnswer[]): Candidate[] {
-  const found = new Map<number, Candidate["found"][number][]>();
+  const found = new Map<number, { score: number; readonly channels: Candidate["found"][number][] }>();
   for (const { channel, hits, approximate } of answers) {
     let rank = 0;
     hits.forEach((hit, at) => {
       const before = hits[at - 1];
-      if (!before || before.score !== hit.score || before.grade !== hit.grade) rank = at + 1;
-      const seen = found.get(hit.row);
-      const here = { channel, rank, score: hit.score, approximate };
-      if (seen) seen.push(here);
-      else found.set(hit.row, [here]);
+      if (!before || before.score !== hit.score || before.worth !== hit.worth) rank = at + 1;
+      const seen = found.get(hit.row) ?? { score: 0, channels: [] };
+      found.set(hit.row, seen);
+      seen.score += hit.worth;
+      seen.channels.push({ channel, rank, score: hit.score, approximate });
     });
   }
-  const candidates = [...found].map(([row, channels]) => ({
-    row,
-    found: channels,
-    score: channels.reduce((sum, { channel, rank }) => sum + channelWeights[channel] / (fusionOffset + rank), 0),
-  }));
+  const candidates = [...found].map(([row, { score, channels }]) => ({ row, score, found: channels }));
   return candidates.sort((left, right) => right.score - left.score);
 }
 
@@ -223,7 +266,7 @@ function choose(view: View, ranked: readonly Candidate[], k: number): readonly C
   return chosen.map(({ candidate }) => candidate);
 }
 
-function explain(candidate: Candidate, words: KeywordAnswer | undefined): NonNullable<MemoryRecord["explain"]> {
+function explain(candidate: Candidate, words: WordAnswer | undefined): NonNullable<MemoryRecord["explain"]> {
   const coverage = words?.coverage(candidate.row);
   return {
     channels: candidate.found.map((found) => ({ ...found })),

@@ -1,10 +1,10 @@
-/** The evaluation reads both published forms, and measures what it says. Texts are made up. */
+/** The evaluation reads the published forms, and measures what it says. Texts are made up. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { readCorpus } from "./corpus.ts";
-import { measure } from "./measures.ts";
+import { intervals, measure } from "./measures.ts";
 
 const locomo = {
   speaker_a: "Ann",
@@ -38,14 +38,47 @@ test("LoCoMo: sessions in their order, evidence that is there, in a file or a fo
       {
         text: "Who says hello?",
         category: "multi-hop",
-        turns: ["D1:1", "D2:1"],
-        sessions: ["D1", "D2"],
+        turns: [["D1:1"], ["D2:1"]],
+        sessions: [["D1"], ["D2"]],
         isAnswerable: true,
       },
-      { text: "Who flies?", category: "adversarial", turns: ["D1:2"], sessions: ["D1"], isAnswerable: false },
+      { text: "Who flies?", category: "adversarial", turns: [["D1:2"]], sessions: [["D1"]], isAnswerable: false },
     ]);
   }
   expect(readCorpus(join(directory, "1.json")).sha256).not.toBe(sha256);
+});
+
+test("BEAM: batches are sessions, and any turn of a group holds its piece", () => {
+  const path = join(temporaryDirectory(), "set.json");
+  const turn = { role: "user", content: "hello", time: null };
+  const turns = [
+    { ...turn, id: 0, batch: "1" },
+    { ...turn, id: 1, batch: "2" },
+    { ...turn, id: 2, batch: "2" },
+  ];
+  const questions = [
+    { ability: "summarization", question: "What?", gold: [[1, 2], [0]] },
+    { ability: "abstention", question: "Who?", gold: [] },
+  ];
+  writeFileSync(path, JSON.stringify({ id: "one", turns, questions }));
+  const { kind, conversations } = readCorpus(path);
+  expect([kind, conversations[0]!.sessions.map(({ id, turns: said }) => [id, said.length])]).toEqual([
+    "beam",
+    [
+      ["1", 1],
+      ["2", 2],
+    ],
+  ]);
+  expect(conversations[0]!.questions).toEqual([
+    {
+      text: "What?",
+      category: "summarization",
+      turns: [["1", "2"], ["0"]],
+      sessions: [["2"], ["1"]],
+      isAnswerable: true,
+    },
+    { text: "Who?", category: "abstention", turns: [], sessions: [], isAnswerable: false },
+  ]);
 });
 
 test("LongMemEval: each question has its own sessions", () => {
@@ -69,7 +102,7 @@ test("LongMemEval: each question has its own sessions", () => {
   const { kind, conversations } = readCorpus(path);
   expect([kind, conversations.length]).toEqual(["longmemeval", 2]);
   expect(conversations[0]!.questions).toEqual([
-    { text: "Where?", category: "single-session-user", turns: ["s2:0"], sessions: ["s2"], isAnswerable: false },
+    { text: "Where?", category: "single-session-user", turns: [["s2:0"]], sessions: [["s2"]], isAnswerable: false },
   ]);
   expect(conversations[1]!.questions[0]!.isAnswerable).toBe(true);
   expect(conversations[1]!.sessions[1]!.turns[0]).toEqual({ id: "s2:0", speaker: "user", text: "in Rome" });
@@ -79,10 +112,10 @@ test("LongMemEval: each question has its own sessions", () => {
 
 test("any, all, fraction and the reciprocal rank, which looks beyond k", () => {
   const answers = [
-    { category: "a", found: ["1", "2", "3"], evidence: ["2", "3"] },
-    { category: "a", found: ["1", "2", "3"], evidence: ["3"] },
-    { category: "a", found: [], evidence: ["3"] },
-    { category: "a", found: ["1", "2"], evidence: ["1", "2"] },
+    { category: "a", found: ["1", "2", "3"], evidence: [["2"], ["3"]] },
+    { category: "a", found: ["1", "2", "3"], evidence: [["3"]] },
+    { category: "a", found: [], evidence: [["3"]] },
+    { category: "a", found: ["1", "2"], evidence: [["1"], ["2", "9"]] },
   ];
   expect(measure(answers, 2)).toEqual({
     questions: 4,
@@ -90,5 +123,9 @@ test("any, all, fraction and the reciprocal rank, which looks beyond k", () => {
     all: 0.25,
     fraction: 0.375,
     mrr: (1 / 2 + 1 / 3 + 0 + 1) / 4,
+    empty: 0.25,
   });
+  const { own, gain } = intervals(answers, answers, 2, "any");
+  expect(own[0]).toBeLessThan(own[1]);
+  expect(gain).toEqual([0, 0]);
 });

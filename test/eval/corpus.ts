@@ -1,6 +1,6 @@
 /**
- * Conversations with questions, read from published sets as they are: LoCoMo (one file or a folder of them) and
- * LongMemEval.
+ * Conversations with questions, read from published sets as they are: LoCoMo, BEAM (a file or a folder of files, one
+ * conversation each) and LongMemEval.
  *
  * The sets are never kept here: a path is given, and a report names what was read by its hash.
  */
@@ -22,12 +22,18 @@ interface Session {
   readonly turns: readonly Turn[];
 }
 
-export interface Question {
+/** Pieces, each with the ids that hold it. */
+export type Evidence = readonly (readonly string[])[];
+
+interface Question {
   readonly text: string;
   readonly category: string;
-  /** Ids of the sessions and turns that hold the answer; empty where the set names none. */
-  readonly sessions: readonly string[];
-  readonly turns: readonly string[];
+  /**
+   * The pieces of the evidence, each the ids of the sessions or turns of which any one holds it; empty where the set
+   * names none.
+   */
+  readonly sessions: Evidence;
+  readonly turns: Evidence;
   /** False where the set says that nothing here answers it. */
   readonly isAnswerable: boolean;
 }
@@ -40,7 +46,7 @@ export interface Conversation {
 }
 
 export interface Corpus {
-  readonly kind: "locomo" | "longmemeval";
+  readonly kind: "locomo" | "beam" | "longmemeval";
   /** SHA-256 over the files in the order of their names. */
   readonly sha256: string;
   readonly conversations: readonly Conversation[];
@@ -65,6 +71,11 @@ interface LocomoQuestion {
   readonly question: string;
   readonly evidence?: readonly string[];
   readonly category: number;
+}
+
+/** Each id a piece of its own. */
+function alone(ids: readonly string[]): Evidence {
+  return [...new Set(ids)].map((id) => [id]);
 }
 
 type LocomoFields = Readonly<Record<string, unknown>>;
@@ -94,12 +105,52 @@ function locomoConversation(name: string, given: LocomoFields): Conversation {
     return {
       text: question,
       category: locomoCategories[category] ?? String(category),
-      turns,
-      sessions: [...new Set(turns.map((id) => id.split(":")[0]!))],
+      turns: alone(turns),
+      sessions: alone(turns.map((id) => id.split(":")[0]!)),
       isAnswerable: category !== 5,
     };
   });
   return { name, sessions, questions };
+}
+
+interface BeamConversation {
+  readonly id: string;
+  readonly turns: readonly {
+    readonly id: number;
+    readonly role: string;
+    readonly content: string;
+    readonly batch: string;
+    readonly time: string | null;
+  }[];
+  readonly questions: readonly {
+    readonly ability: string;
+    readonly question: string;
+    /** Groups of turns; a group is answered by any of its turns. None where nothing was said of it. */
+    readonly gold: readonly (number | readonly number[])[];
+  }[];
+}
+
+/** Batches are the sessions. */
+function beamConversation({ id: name, turns, questions }: BeamConversation): Conversation {
+  const session = new Map(turns.map(({ id, batch }) => [String(id), batch]));
+  return {
+    name,
+    sessions: [...Map.groupBy(turns, ({ batch }) => batch)].map(([id, said]) => ({
+      id,
+      date: "",
+      turns: said.map((turn) => ({ id: String(turn.id), speaker: turn.role, text: turn.content })),
+    })),
+    questions: questions.map(({ ability, question, gold }) => {
+      const pieces = gold.map((group) => (typeof group === "number" ? [group] : group).map(String));
+      return {
+        text: question,
+        category: ability,
+        turns: pieces,
+        sessions: pieces.map((ids) => [...new Set(ids.map((id) => session.get(id)!))]),
+        isAnswerable: gold.length > 0,
+      };
+    }),
+  };
 }
 
 interface LongMemEvalEntry {
@@ -134,8 +185,8 @@ function longMemEvalConversation(entry: LongMemEvalEntry, number: number): Conve
   const question = {
     text: entry.question,
     category: entry.question_type,
-    sessions: entry.answer_session_ids,
-    turns: [...answering],
+    sessions: alone(entry.answer_session_ids),
+    turns: alone([...answering]),
     isAnswerable,
   };
   return { name: `q${number}`, sessions, questions: [question] };
@@ -160,6 +211,9 @@ export function readCorpus(path: string): Corpus {
       conversations: (entries as unknown as LongMemEvalEntry[]).map(longMemEvalConversation),
     };
   }
-  if (!entries.every((entry) => "qa" in entry)) throw new Error(`${path} is neither LoCoMo nor LongMemEval`);
+  if (entries.every((entry) => "questions" in entry && "turns" in entry)) {
+    return { kind: "beam", sha256, conversations: (entries as unknown as BeamConversation[]).map(beamConversation) };
+  }
+  if (!entries.every((entry) => "qa" in entry)) throw new Error(`${path} is neither LoCoMo, BEAM nor LongMemEval`);
   return { kind: "locomo", sha256, conversations: entries.map((entry, at) => locomoConversation(`c${at}`, entry)) };
 }

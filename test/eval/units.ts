@@ -1,135 +1,95 @@
-/**
- * How a conversation is put into a profile, and how the answers of a recall name what was put in. Only the public REST
- * interface is used.
- */
+/** How a conversation is kept, and how the answers of a recall name what was kept. */
 import type { Conversation } from "./corpus.ts";
+import type { Draft, Target } from "./targets.ts";
 
-/** A call of the node that must succeed. */
-export type Call = (method: string, path: string, body: unknown) => Promise<any>;
+export const unitNames = ["session", "turn", "transcript"] as const;
+/** Whole sessions as memories, single turns as memories, or the transcript. */
+export type UnitName = (typeof unitNames)[number];
 
-export type UnitName = "session" | "turn" | "transcript";
+export const shapes = ["summary", "content", "both"] as const;
+/** Where the words of a memory are: in its summary, which is cut, in its content, or in both. */
+export type Shape = (typeof shapes)[number];
 
 /** What evidence is named by. */
 export type Level = "sessions" | "turns";
 
+export const levelsOf: Readonly<Record<UnitName, readonly Level[]>> = {
+  session: ["sessions"],
+  turn: ["turns", "sessions"],
+  transcript: ["turns", "sessions"],
+};
+
 /** Distinct ids of what was found, best first, on each level that the unit can name. */
 export type Found = { readonly [Name in Level]?: readonly string[] };
 
-/** One way to keep a conversation. */
-export interface Unit {
-  readonly levels: readonly Level[];
-  fill(call: Call, profile: string, conversation: Conversation): Promise<void>;
-  ask(call: Call, profile: string, query: string, k: number, options: object): Promise<Found>;
+/** The bound of a summary. */
+const gistChars = 2_000;
+
+/** What a memory says in this shape; `head` is what its summary says besides. */
+function shaped(shape: Shape, head: string, text: string, date: string): Pick<Draft, "summary" | "content"> {
+  const gist = `${head} ${text}`.trim().slice(0, gistChars) || "-";
+  const dated = date === "" ? {} : { date };
+  if (shape === "summary") return { summary: gist, content: date === "" ? null : dated };
+  return { summary: shape === "both" ? gist : head || "-", content: { ...dated, text } };
 }
 
-const namespace = "eval";
-const address = (profile: string): string => `/v1/memory/${namespace}/${profile}`;
-const batchBytesMax = 4 * 1024 * 1024;
-
-interface Draft {
-  readonly type: "event";
-  readonly summary: string;
-  readonly content: unknown;
-  readonly source?: string;
-  readonly session_id: string;
+/** One kept thing by the session and turn that it is. */
+interface Kept {
+  readonly key: string;
+  readonly session: string;
+  readonly turn: string;
 }
 
-async function ingest(call: Call, profile: string, memories: readonly Draft[]): Promise<void> {
-  let batch: Draft[] = [];
-  let bytes = 0;
-  const send = async (): Promise<void> => {
-    if (batch.length > 0) await call("POST", `${address(profile)}/memories`, { memories: batch });
-    batch = [];
-    bytes = 0;
-  };
-  for (const memory of memories) {
-    const size = JSON.stringify(memory).length;
-    if (batch.length === 500 || bytes + size > batchBytesMax) await send();
-    batch.push(memory);
-    bytes += size;
+/** Conversations as one profile keeps them, which is then asked. */
+export class Keeper {
+  readonly #target: Target;
+  readonly #unit: UnitName;
+  readonly #shape: Shape;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(target: Target, unit: UnitName, shape: Shape) {
+    this.#target = target;
+    this.#unit = unit;
+    this.#shape = shape;
   }
-  await send();
-}
 
-async function recall(call: Call, profile: string, body: object): Promise<any> {
-  return call("POST", `${address(profile)}/recall`, body);
-}
-
-/** The gist of a long text, within the bound of a summary. */
-function gist(text: string): string {
-  return text.slice(0, 2_000) || "-";
-}
-
-/** The same whether memories or turns were found: both name their session, and in their content the turn. */
-function foundTurns(
-  found: readonly { readonly session_id: string; readonly content: { readonly id: string } }[],
-): Found {
-  return {
-    turns: found.map(({ content }) => content.id),
-    sessions: [...new Set(found.map(({ session_id: id }) => id))],
-  };
-}
-
-const session: Unit = {
-  levels: ["sessions"],
-  async fill(call, profile, { sessions }) {
-    await ingest(
-      call,
-      profile,
-      sessions.map(({ id, date, turns }) => ({
-        type: "event",
-        summary: `Conversation of ${[...new Set(turns.map(({ speaker }) => speaker))].join(" and ")}, ${date}`,
-        content: turns.map(({ speaker, text }) => `${speaker}: ${text}`),
-        session_id: id,
-      })),
-    );
-  },
-  async ask(call, profile, query, k, options) {
-    const { memories } = await recall(call, profile, { query, k, ...options });
-    return { sessions: [...new Set<string>(memories.map((memory: { session_id: string }) => memory.session_id))] };
-  },
-};
-
-const turn: Unit = {
-  levels: ["turns", "sessions"],
-  async fill(call, profile, { sessions }) {
-    await ingest(
-      call,
-      profile,
-      sessions.flatMap(({ id, date, turns }) =>
-        turns.map((said) => ({
-          type: "event",
-          summary: gist(said.text),
-          content: { date, ...(said.text.length > 2_000 ? { text: said.text } : {}), id: said.id },
-          source: said.speaker || "-",
-          session_id: id,
-        })),
-      ),
-    );
-  },
-  async ask(call, profile, query, k, options) {
-    const { memories } = await recall(call, profile, { query, k, ...options });
-    return foundTurns(memories);
-  },
-};
-
-const transcript: Unit = {
-  levels: ["turns", "sessions"],
-  async fill(call, profile, { sessions }) {
-    // A profile is made by its first memory.
-    await ingest(call, profile, [{ type: "event", summary: "-", content: null, session_id: "-" }]);
-    for (const { id, date, turns } of sessions) {
-      for (const said of turns)
-        await call("POST", `/v1/db/${namespace}--${profile}/memory/${encodeURIComponent(id)}/turns`, {
-          role: said.speaker || "-",
-          content: { id: said.id, date, text: said.text },
-        });
+  /** Keeps a conversation; `prefix` tells its ids from those of others in the same profile. */
+  async fill(profile: string, prefix: string, { sessions }: Conversation): Promise<void> {
+    const keep = (key: string, session: string, turn: string): void => {
+      this.#kept.set(`${profile}/${key}`, { key, session: prefix + session, turn: prefix + turn });
+    };
+    if (this.#unit === "transcript") {
+      for (const { id, date, turns } of sessions)
+        for (const said of turns) {
+          const content = date === "" ? said.text : { date, text: said.text };
+          keep(await this.#target.append(profile, prefix + id, said.speaker || "-", content), id, said.id);
+        }
+      return;
     }
-  },
-  async ask(call, profile, query, k, options) {
-    const { turns } = await recall(call, profile, { query, k, search_turns: true, ...options });
-    return foundTurns(turns);
-  },
-};
+    const drafts = sessions.flatMap(({ id, date, turns }) => {
+      const common = { type: "event", session_id: prefix + id } as const;
+      if (this.#unit === "session") {
+        const head = `Conversation of ${[...new Set(turns.map(({ speaker }) => speaker))].join(" and ")}, ${date}`;
+        const text = turns.map(({ speaker, text: said }) => `${speaker}: ${said}`).join("\n");
+        return [{ id, turn: "", draft: { ...common, ...shaped(this.#shape, head, text, "") } }];
+      }
+      return turns.map((said) => ({
+        id,
+        turn: said.id,
+        draft: { ...common, source: said.speaker || "-", ...shaped(this.#shape, "", said.text, date) },
+      }));
+    });
+    const ids = await this.#target.ingest(
+      profile,
+      drafts.map(({ draft }) => draft),
+    );
+    drafts.forEach(({ id, turn }, at) => keep(ids[at]!, id, turn));
+  }
 
-export const units: Readonly<Record<UnitName, Unit>> = { session, turn, transcript };
+  async ask(profile: string, query: string, k: number, options: object): Promise<Found> {
+    const keys = await this.#target.recall(profile, { query, k, turns: this.#unit === "transcript", ...options });
+    const found = keys.map((key) => this.#kept.get(`${profile}/${key}`)!);
+    const sessions = [...new Set(found.map(({ session }) => session))];
+    return this.#unit === "session" ? { sessions } : { sessions, turns: found.map(({ turn }) => turn) };
+  }
+}

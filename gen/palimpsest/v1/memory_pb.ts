@@ -317,7 +317,7 @@ export type MemoryExplanation = Message<"palimpsest.v1.MemoryExplanation"> & {
   channels: ChannelExplanation[];
 
   /**
-   * The words of the query that it holds.
+   * The words of the query that it holds, as they are asked.
    *
    * @generated from field: repeated string matched_terms = 2;
    */
@@ -325,7 +325,7 @@ export type MemoryExplanation = Message<"palimpsest.v1.MemoryExplanation"> & {
 
   /**
    * The share of the query's words that one passage of it covers, with its topic and summary, weighted by how telling each
-   * is, from 0 to 1; where words were asked. A memory of less than about 300 characters is one passage.
+   * is, from 0 to 1; where words were asked. A memory of at most 60 words is one passage.
    *
    * @generated from field: optional double coverage = 3;
    */
@@ -360,8 +360,8 @@ export type ChannelExplanation = Message<"palimpsest.v1.ChannelExplanation"> & {
   rank: number;
 
   /**
-   * The channel's own score: for words BM25, weighted by how closely they stand together (larger is better), cosine
-   * similarity for vectors, 1 for a topic.
+   * The channel's own score: for words BM25 with what stands together and beside it (larger is better), cosine similarity
+   * for vectors, 1 for a topic.
    *
    * @generated from field: double score = 3;
    */
@@ -943,7 +943,7 @@ export const ForgetMemoriesResponseSchema: GenMessage<ForgetMemoriesResponse> = 
  */
 export type MinScore = Message<"palimpsest.v1.MinScore"> & {
   /**
-   * For words: the least coverage, from 0 to 1 (see MemoryExplanation.coverage).
+   * For words: the least coverage, from 0 to 1 (see MemoryExplanation.coverage), instead of all that the node asks of words.
    *
    * @generated from field: optional double keyword = 1;
    */

@@ -10,7 +10,7 @@ interface ChannelExplanation {
   channel: string;
   /** From 1; equals share a rank. */
   rank: number;
-  /** For words BM25 weighted by passages (larger is better), cosine similarity for vectors, 1 for a topic. */
+  /** For words that of their ranking (larger is better), cosine similarity for vectors, 1 for a topic. */
   score: number;
   /** Whether the channel's search was approximate, so that another node may rank differently. */
   approximate: boolean;

@@ -20,18 +20,9 @@ export interface Term {
   readonly word: string;
   /** The word as FTS5 reads it: always quoted, so that nothing a user writes is ever query syntax. */
   readonly match: string;
-  /**
-   * The same, and every word that begins like it: stemming alone does not bring `counseling` and `counselor` together.
-   */
-  readonly wideMatch: string;
   /** A pair of letters out of a run, which may lie across two words of it. */
   readonly isPair: boolean;
 }
-
-/** Words of this many letters are widened, to those that share this part of them, and at least this many letters. */
-const widenedLettersMin = 5;
-const widenedShare = 2 / 3;
-const sharedLettersMin = 4;
 
 /** Runs of scripts that put no spaces between words: there unicode61 would take a whole sentence as one word. */
 const unspacedScripts = ["Han", "Hira", "Kana", "Bopo", "Hang", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"];
@@ -123,22 +114,19 @@ export function queryTerms(query: string): readonly Term[] {
   return (telling.length > 0 ? telling : distinctWords(query)).slice(0, recallTermsMax).map(buildTerm);
 }
 
+/** How many distinct words a question has, stop words included. */
+export function countWords(query: string): number {
+  return distinctWords(query).length;
+}
+
 function distinctWords(text: string): readonly string[] {
   return [...new Set(foldText(text).toLowerCase().match(wordPattern) ?? [])];
 }
 
 function buildTerm(word: string): Term {
   const exact = `"${word}"`;
-  if (word.search(unspacedRun) !== 0) return { word, match: exact, wideMatch: widened(word, exact), isPair: false };
+  if (word.search(unspacedRun) !== 0) return { word, match: exact, isPair: false };
   // A lone letter also finds the pairs that it begins.
   const isPair = word.match(letterWithMarks)!.length > 1;
-  const match = isPair ? exact : `${exact}*`;
-  return { word, match, wideMatch: match, isPair };
-}
-
-function widened(word: string, exact: string): string {
-  const letters = word.match(letterWithMarks)!;
-  if (letters.length < widenedLettersMin) return exact;
-  const shared = letters.slice(0, Math.max(sharedLettersMin, Math.ceil(letters.length * widenedShare))).join("");
-  return `(${exact} OR "${shared}"*)`;
+  return { word, match: isPair ? exact : `${exact}*`, isPair };
 }

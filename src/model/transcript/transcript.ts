@@ -10,7 +10,7 @@ import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
 import type { Tx, View } from "../core/transaction.ts";
-import { indexTurn, unindexTurns } from "../text/turn-text.ts";
+import { indexTurn, unindexTurns } from "./turn-text.ts";
 import { embed, embeddedSpace, isForeign, unembedTurns, type Embedded, type Maker } from "../memory/memory-vectors.ts";
 import { checkEmbedding, nearest, type VectorSpace } from "../vectors/vectors.ts";
 

@@ -5,7 +5,8 @@
  */
 import type { View } from "../core/transaction.ts";
 import { foundTurns, nearestRows, type TurnRecord } from "./transcript.ts";
-import { searchTurnText } from "../text/turn-text.ts";
+import { vectorWorths, wordWorths } from "../ranking/fusion.ts";
+import { searchTurnText } from "./turn-text.ts";
 
 export interface TurnRecall {
   /** Asks the vectors. */
@@ -19,9 +20,6 @@ export interface TurnRecall {
   readonly minScore?: { readonly keyword?: number };
 }
 
-/** Of reciprocal-rank fusion, as for memories. */
-const fusionOffset = 60;
-
 /** At most `k` turns: nearest first where only vectors were asked, otherwise the most relevant first. */
 export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecord[] {
   const { sessionId, embeddedBy } = input;
@@ -31,10 +29,9 @@ export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecor
       : [];
   if (!input.searchTurns || input.query === undefined) return foundTurns(view, near);
   const said = searchTurnText(view, { query: input.query, sessionId, want: k, coverageMin: input.minScore?.keyword });
-  const scores = new Map<number, number>();
-  for (const rows of [said, near.map(({ row }) => row)]) {
-    rows.forEach((row, at) => scores.set(row, (scores.get(row) ?? 0) + 1 / (fusionOffset + at + 1)));
-  }
+  const vectors = near.map(({ row, distance }) => ({ row, score: 1 - distance }));
+  const scores = wordWorths(said?.hits ?? []);
+  for (const [row, worth] of vectorWorths(vectors, 0)) scores.set(row, (scores.get(row) ?? 0) + worth);
   const distances = new Map(near.map(({ row, distance }) => [row, distance]));
   const best = [...scores].sort(([row, score], [otherRow, other]) => other - score || otherRow - row).slice(0, k);
   return foundTurns(

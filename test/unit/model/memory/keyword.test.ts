@@ -7,7 +7,6 @@ import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { foldText, indexedText, queryTerms, recallTermsMax } from "../../../../src/model/text/words.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
-import { widenedMemoriesMax } from "../../../../src/model/memory/keyword.ts";
 
 let database: ModelDatabase;
 
@@ -40,7 +39,7 @@ describe("words of a question", () => {
 
   test("unspaced scripts become pairs, beside other scripts too", () => {
     expect(words("東京都2020年のAPI")).toEqual(["東京", "京都", "2020", "年の", "api"]);
-    expect(queryTerms("猫")).toEqual([{ word: "猫", match: '"猫"*', wideMatch: '"猫"*', isPair: false }]);
+    expect(queryTerms("猫")).toEqual([{ word: "猫", match: '"猫"*', isPair: false }]);
     expect(words("ภาษาไทย").length).toBeGreaterThan(2);
   });
 
@@ -138,43 +137,6 @@ describe("finding", () => {
       ),
       { numRuns: 100 },
     );
-  });
-});
-
-describe("words that begin like the question's", () => {
-  test("rank what holds others of them", () => {
-    say("the budget meeting was theirs");
-    say("the budget counselor was hers");
-    say("the budget meeting was hers");
-    expect(find("counseling about the budget")[0]).toBe("the budget counselor was hers");
-  });
-
-  test("do not make a memory relevant, in a short text or a long one", () => {
-    say("a counselor was seen");
-    say("minutes", { content: JSON.stringify(["a counselor was seen".padEnd(400, " and noted")]) });
-    expect(find("counseling")).toEqual([]);
-    expect(recall(database.view(), { query: "counseling", k: 8, minScore: { keyword: 0 } }).memories).toEqual([]);
-  });
-
-  test("are neither short words nor any that share less than two thirds", () => {
-    expect(queryTerms("paint cat decided").map(({ wideMatch }) => wideMatch)).toEqual([
-      '("paint" OR "pain"*)',
-      '"cat"',
-      '("decided" OR "decid"*)',
-    ]);
-  });
-
-  test("count in small databases only", () => {
-    const fill = Array.from({ length: widenedMemoriesMax }, (_, at): MemoryInput => ({
-      type: "event",
-      summary: `filler number ${at}`,
-      content: "null",
-    }));
-    say("the budget counselor was hers");
-    say("the budget meeting was hers");
-    expect(find("counseling about the budget")[0]).toBe("the budget counselor was hers");
-    database.write((tx) => ingest(tx, { memories: fill }));
-    expect(find("counseling about the budget")[0]).toBe("the budget meeting was hers");
   });
 });
 

@@ -1,6 +1,6 @@
 /** Turns are found by their words when that is asked for, and the index behind it goes with them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { strayTurnText } from "../../../../src/model/text/turn-text.ts";
+import { strayTurnText } from "../../../../src/model/transcript/turn-text.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
