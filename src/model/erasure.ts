@@ -10,9 +10,8 @@ import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../format/erasure/erasure-receipt.ts";
-import { readContent } from "./core/content.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
-import { indexMemory, unindexMemory } from "./memory/keyword.ts";
+import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { removeSession } from "./core/session-row.ts";
 import type { Tx, View } from "./core/transaction.ts";
@@ -152,14 +151,6 @@ function eraseSession(tx: Tx, sessionId: string, turns: boolean): void {
   if (turns) eraseTurns(tx, sessionId);
 }
 
-interface Adopted {
-  readonly topicKey: string | null;
-  readonly keywords: string | null;
-  readonly summary: string;
-  readonly content: string;
-  readonly createdAt: number;
-}
-
 /**
  * A memory that first came from the session is said to come from another one that said it too. Which of them was first
  * is not known.
@@ -181,21 +172,8 @@ function adopt(tx: Tx, row: number, sessionId: string): void {
     sessionId,
   );
   if (changes === 0) return;
-  const memory = connection.get<Adopted>(
-    "SELECT topic_key AS topicKey, keywords, summary, content, created_at AS createdAt FROM " +
-      "__service_memory WHERE row = ?",
-    row,
-  )!;
   // The source is one of its words.
-  unindexMemory(tx, row);
-  indexMemory(tx, row, {
-    topicKey: memory.topicKey ?? undefined,
-    keywords: memory.keywords ?? undefined,
-    summary: memory.summary,
-    content: readContent("content", memory.content).value,
-    source: other.source ?? undefined,
-    createdAt: memory.createdAt,
-  });
+  reindexMemory(tx, row);
 }
 
 /** Samples of indexed values are values too. Nothing of ours makes them; a file from elsewhere may have some. */

@@ -1,6 +1,8 @@
 /** A database of memories for each test of a file, and what such tests write into it and ask of it. */
 import { afterEach, beforeEach } from "vitest";
 import { checkMemories, ingest, type IngestResult, type MemoryInput } from "../../src/model/memory/memory-ingest.ts";
+import { memoryWords } from "../../src/model/memory/keyword.ts";
+import { searchedWords } from "../../src/model/ranking/pending-index.ts";
 import { getMemory } from "../../src/model/memory/stored-memories.ts";
 import { recall, type RecallInput } from "../../src/model/recall.ts";
 import { ModelDatabase } from "./model-database.ts";
@@ -30,6 +32,8 @@ export interface MemoryDatabase {
   readonly recalled: (input: RecallInput) => readonly string[];
   /** How many rows a table has. */
   readonly rows: (table: string) => number;
+  /** How many memories have words to be found by. */
+  readonly worded: () => number;
 }
 
 /** A new database before each test of a file, closed after it. */
@@ -56,5 +60,6 @@ export function useMemoryDatabase(): MemoryDatabase {
     get: (id) => getMemory(database.view(), { id }),
     recalled: (input) => recall(database.view(), input).memories.map(({ id }) => id),
     rows: (table) => database.connection.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)!.n,
+    worded: () => searchedWords(database.connection, memoryWords).size().rows,
   };
 }

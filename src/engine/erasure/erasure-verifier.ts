@@ -20,6 +20,7 @@ import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../../format
 import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
 import { isBatched } from "../../model/core/database-state.ts";
+import { strayMemoryText } from "../../model/memory/keyword.ts";
 import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
 import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
@@ -188,11 +189,8 @@ function isOurs(key: string): boolean {
 
 /** What a pass over the tables finds in a sound state that should not be there. */
 function leftoverIn(connection: Connection): string | undefined {
-  // Compares the index with the texts, both ways: a word without its text would be a leftover.
-  connection.exec("INSERT INTO __service_memory_text (__service_memory_text) VALUES ('integrity-check')");
   const strays = {
-    "indexed text without its memory":
-      "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "indexed text without its memory": strayMemoryText(connection),
     "provenance without its memory":
       "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "a fingerprint without its memory": isBatched(connection) ? strayFingerprint : undefined,

@@ -1,63 +1,83 @@
 /**
  * The keyword channel: one FTS5 table over what a memory says, and how it is asked.
  *
- * Always true: a memory's indexed text has the memory's row number and is written and removed at the end of the commit
- * group, in the order of the commands; deleted words leave the index's pages (`secure-delete`), for which the table
- * must keep its own text (a contentless one ignores that option). Must not know: fusion, vectors.
+ * Always true: a memory's indexed text has the memory's row number; it is written, at once or with others that wait,
+ * and removed at the end of the commit group (model/text/word-batches). Must not know: fusion, vectors.
  */
 import { limits } from "../../base/limits.ts";
-import { textLeaves } from "../core/content.ts";
-import type { Json } from "../core/docs-json.ts";
-import { fts5Index } from "../ranking/fts5-index.ts";
+import type { Connection } from "../../sqlite/connection/connection.ts";
+import { readContent, textLeaves } from "../core/content.ts";
+import { searchedWords } from "../ranking/pending-index.ts";
 import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordSearch } from "../ranking/rank.ts";
 import { admitted, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { addWords, removeWords, renewWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
 
-const table = "__service_memory_text";
-const columns = ["topic", "summary", "body", "origin"] as const;
+/** What a memory says, column by column, as far as words can find it. */
+const roles = ["topic", "summary", "body", "origin"] as const;
 
-/** The table. */
-export const keywordSchema = `
-CREATE VIRTUAL TABLE ${table} USING fts5 (
-  ${columns.join(", ")},
-  tokenize = "${tokenizer}"
-);
-INSERT INTO ${table} (${table}, rank) VALUES ('secure-delete', 1);
-`;
-
-/** What a memory says, as far as words can find it. */
-export interface MemoryText {
-  readonly topicKey: string | undefined;
-  readonly keywords: string | undefined;
+interface StoredText {
+  readonly row: number;
+  readonly topicKey: string | null;
+  readonly keywords: string | null;
   readonly summary: string;
-  readonly content: Json;
-  readonly source: string | undefined;
+  readonly content: string;
+  readonly source: string | null;
   readonly createdAt: number;
 }
 
-/** Makes the memory of this row findable by its words. The row must not be indexed already. */
-export function indexMemory(tx: Tx, row: number, text: MemoryText): void {
-  const columns = [
-    `${text.topicKey ?? ""} ${text.keywords ?? ""}`,
-    text.summary,
-    textLeaves(text.content, limits.indexedTextBytesMax).join("\n"),
-    originText(text.source, text.createdAt),
-  ].map(indexedText);
-  tx.atGroupEnd(() => {
-    tx.connection.run(
-      "INSERT INTO __service_memory_text (rowid, topic, summary, body, origin) VALUES (?, ?, ?, ?, ?)",
-      row,
-      ...columns,
-    );
-  });
+function foldTexts({ row, topicKey, keywords, summary, content, source, createdAt }: StoredText): RowTexts {
+  const body = textLeaves(readContent("content", content).value, limits.indexedTextBytesMax).join("\n");
+  const texts = [`${topicKey ?? ""} ${keywords ?? ""}`, summary, body, originText(source ?? undefined, createdAt)];
+  return { row, texts: texts.map(indexedText) };
+}
+
+/** The table. Deleted words leave the index's pages, for which it must keep its own text. */
+export const memoryWords: WordTable = {
+  name: "__service_memory_text",
+  columns: roles,
+  schema: `
+CREATE VIRTUAL TABLE __service_memory_text USING fts5 (
+  topic, summary, body, origin,
+  tokenize = "${tokenizer}"
+);
+INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('secure-delete', 1);
+`,
+  readRows: (connection, above, upTo) =>
+    connection
+      .all<StoredText>(
+        `SELECT row, topic_key AS topicKey, keywords, summary, content, source, created_at AS createdAt
+         FROM __service_memory WHERE row > ? AND row <= ? ORDER BY row`,
+        above,
+        upTo,
+      )
+      .map(foldTexts),
+};
+
+/**
+ * SQL that finds indexed text of memories that are gone. Throws when index and texts differ, either way: a word without
+ * its text would be a leftover.
+ */
+export function strayMemoryText(connection: Connection): string {
+  const { name } = memoryWords;
+  connection.exec(`INSERT INTO ${name} (${name}) VALUES ('integrity-check')`);
+  return `SELECT 1 FROM ${name}_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1`;
+}
+
+/** Makes the memory of this row, new and the highest, findable by its words; `chars` is about how much it says. */
+export function indexMemory(tx: Tx, row: number, chars: number): void {
+  addWords(tx, memoryWords, row, chars);
+}
+
+/** Makes the memory of this row findable by the words that it has now, and no longer by those that it had. */
+export function reindexMemory(tx: Tx, row: number): void {
+  renewWords(tx, memoryWords, row);
 }
 
 /** Removes the words of the memory of this row. */
 export function unindexMemory(tx: Tx, row: number): void {
-  tx.atGroupEnd(() => {
-    tx.connection.run("DELETE FROM __service_memory_text WHERE rowid = ?", row);
-  });
+  removeWords(tx, memoryWords, row);
 }
 
 export interface KeywordSearch extends WordSearch {
@@ -67,8 +87,8 @@ export interface KeywordSearch extends WordSearch {
 /** Memories as the ranking by words sees them, within the conditions. */
 function searchedMemories(view: View, conditions: Conditions): Searched {
   return {
-    index: fts5Index(view.connection, table, columns.length),
-    columns,
+    index: searchedWords(view.connection, memoryWords),
+    columns: roles,
     isTalk: false,
     admitted: (rows) => admitted(view, conditions, rows),
     speakers(rows) {

@@ -129,14 +129,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const expiresAt = computeExpiry(tx, memory, taskTtlMaxSecs);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
-  indexMemory(tx, row, {
-    topicKey: memory.topicKey,
-    keywords: memory.keywords,
-    summary: memory.summary,
-    content: content.value,
-    source: memory.source,
-    createdAt: tx.nowMs,
-  });
+  indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);
   const hasOrigin = (memory.sessionId ?? memory.source) !== undefined;

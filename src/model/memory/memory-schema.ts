@@ -1,6 +1,6 @@
 /** The reserved tables of memories, sessions and turns. */
 import { fingerprintSchema } from "./fingerprint-index.ts";
-import { keywordSchema } from "./keyword.ts";
+import { memoryWords } from "./keyword.ts";
 
 /**
  * The tables of typed memory. Always true of them: at most one active memory per fingerprint and per (type, topic); a
@@ -76,5 +76,5 @@ CREATE TABLE __service_turn_floor (
 /** Everything that memory, recall and transcript keep in a file of that format. Runs once, in an empty database. */
 export function memorySchema(format: number): string {
   const identity = format === 1 ? identityIndex : fingerprintSchema;
-  return `${memoryTables}${identity}${sessionTables}${keywordSchema}`;
+  return `${memoryTables}${identity}${sessionTables}${memoryWords.schema}`;
 }

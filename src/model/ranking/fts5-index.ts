@@ -30,7 +30,7 @@ export function fts5Index(connection: Connection, table: string, columns: number
     size() {
       const found = connection.get<{ block: Uint8Array }>(`SELECT block FROM ${table}_data WHERE id = ${averagesRow}`);
       const [rows = 0, ...words] = found ? readVarints(found.block) : [];
-      return { rows, averageWords: rows === 0 ? 0 : words.reduce((sum, count) => sum + count, 0) / rows };
+      return { rows, words: words.reduce((sum, count) => sum + count, 0) };
     },
     firstRows: (most) =>
       connection.prepared(`SELECT id FROM ${table}_docsize ORDER BY id LIMIT ?`).pluck().all(most) as number[],

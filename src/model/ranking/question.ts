@@ -80,7 +80,8 @@ export function readQuestion(query: string): Asked {
 }
 
 export function weighQuestion(index: WordIndex, asked: Asked): WeighedQuestion {
-  const { rows: stored, averageWords } = index.size();
+  const { rows: stored, words } = index.size();
+  const averageWords = stored === 0 ? 0 : words / stored;
   const terms = asked.terms.map(({ term }) => term);
   const isAllFrame = terms.every(({ word }) => frameWords.has(word));
   const postings = asked.terms.map(({ term, form }): Posting => {

@@ -10,8 +10,8 @@ import type { Term } from "../text/words.ts";
 export type ColumnLengths = readonly number[];
 
 export interface WordIndex {
-  /** How many rows are indexed, and how many words they have on average. */
-  size(): { readonly rows: number; readonly averageWords: number };
+  /** How many rows are indexed, and how many words they have together. */
+  size(): { readonly rows: number; readonly words: number };
   /** The first rows, ascending. */
   firstRows(most: number): readonly number[];
   /** The rows that hold the term in any column, ascending. */

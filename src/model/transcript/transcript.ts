@@ -64,7 +64,7 @@ export function appendTurn(
     content.text,
   );
   touchSession(tx, sessionId);
-  indexTurn(tx, row, { role: input.role, content: content.value, createdAt: tx.nowMs });
+  indexTurn(tx, row, content.text.length);
   const embedded = embed(tx, "turn", row, input);
   return embedded ? { seq, embedding: embedded } : { seq };
 }

@@ -30,7 +30,7 @@ export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecor
   if (!input.searchTurns || input.query === undefined) return foundTurns(view, near);
   const said = searchTurnText(view, { query: input.query, sessionId, want: k, coverageMin: input.minScore?.keyword });
   const vectors = near.map(({ row, distance }) => ({ row, score: 1 - distance }));
-  const scores = wordWorths(said?.hits ?? []);
+  const scores = wordWorths(said.hits);
   for (const [row, worth] of vectorWorths(vectors, 0)) scores.set(row, (scores.get(row) ?? 0) + worth);
   const distances = new Map(near.map(({ row, distance }) => [row, distance]));
   const best = [...scores].sort(([row, score], [otherRow, other]) => other - score || otherRow - row).slice(0, k);

@@ -1,63 +1,73 @@
 /**
  * The words of the transcript: one FTS5 table over what was said, and how it is asked.
  *
- * Owns its table, which is made when the first turn is appended: earlier files stay as they are and are still read, but
- * words do not find their older turns. Always true: a row's number is its turn's; rows are written and removed at the
- * end of the commit group, in the order of the commands, and deleted words leave the index's pages (`secure-delete`).
- * Must not know: vectors, memories.
+ * Owns its table, which is made when the first turns are entered: earlier files stay as they are and are still read,
+ * but words do not find their older turns. Always true: a row's number is its turn's; words are written, at once or
+ * with others that wait, and removed at the end of the commit group (model/text/word-batches). Must not know: vectors,
+ * memories.
  */
 import { limits } from "../../base/limits.ts";
-import { textLeaves } from "../core/content.ts";
-import { fts5Index } from "../ranking/fts5-index.ts";
+import { readContent, textLeaves } from "../core/content.ts";
+import { searchedWords } from "../ranking/pending-index.ts";
 import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordSearch } from "../ranking/rank.ts";
-import type { Json } from "../core/docs-json.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { addWords, removeWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
 
-const table = "__service_turn_text";
 /** What was said, and by whom and when. */
-const columns = ["body", "origin"] as const;
+const roles = ["body", "origin"] as const;
 
-const turnTextSchema = `
-CREATE VIRTUAL TABLE ${table} USING fts5 (said, origin, tokenize = "${tokenizer}");
-INSERT INTO ${table} (${table}, rank) VALUES ('secure-delete', 1);
-`;
-
-function hasTurnText(connection: Connection): boolean {
-  return connection.hasTable(table);
+interface StoredTurn {
+  readonly row: number;
+  readonly role: string;
+  readonly content: string;
+  readonly createdAt: number;
 }
+
+function foldTexts({ row, role, content, createdAt }: StoredTurn): RowTexts {
+  const said = textLeaves(readContent("content", content).value, limits.indexedTextBytesMax).join("\n");
+  return { row, texts: [said, originText(role, createdAt)].map(indexedText) };
+}
+
+/** The table. Deleted words leave the index's pages, for which it must keep its own text. */
+export const turnWords: WordTable = {
+  name: "__service_turn_text",
+  columns: ["said", "origin"],
+  schema: `
+CREATE VIRTUAL TABLE __service_turn_text USING fts5 (said, origin, tokenize = "${tokenizer}");
+INSERT INTO __service_turn_text (__service_turn_text, rank) VALUES ('secure-delete', 1);
+`,
+  readRows: (connection, above, upTo) =>
+    connection
+      .all<StoredTurn>(
+        `SELECT row, role, content, created_at AS createdAt FROM __service_turn
+         WHERE row > ? AND row <= ? ORDER BY row`,
+        above,
+        upTo,
+      )
+      .map(foldTexts),
+};
 
 /**
  * SQL that finds words of turns that are gone; undefined while no turn was ever indexed. Throws when index and texts
  * differ.
  */
 export function strayTurnText(connection: Connection): string | undefined {
-  if (!hasTurnText(connection)) return undefined;
-  connection.exec(`INSERT INTO ${table} (${table}) VALUES ('integrity-check')`);
-  return `SELECT 1 FROM ${table}_content WHERE id NOT IN (SELECT row FROM __service_turn) LIMIT 1`;
+  const { name } = turnWords;
+  if (!connection.hasTable(name)) return undefined;
+  connection.exec(`INSERT INTO ${name} (${name}) VALUES ('integrity-check')`);
+  return `SELECT 1 FROM ${name}_content WHERE id NOT IN (SELECT row FROM __service_turn) LIMIT 1`;
 }
 
-/** Makes the turn of this row findable by its words, by who spoke and when. */
-export function indexTurn(
-  tx: Tx,
-  row: number,
-  turn: { readonly role: string; readonly content: Json; readonly createdAt: number },
-): void {
-  const said = indexedText(textLeaves(turn.content, limits.indexedTextBytesMax).join("\n"));
-  const origin = indexedText(originText(turn.role, turn.createdAt));
-  tx.atGroupEnd(() => {
-    if (!hasTurnText(tx.connection)) tx.connection.exec(turnTextSchema);
-    tx.connection.run(`INSERT INTO ${table} (rowid, said, origin) VALUES (?, ?, ?)`, row, said, origin);
-  });
+/** Makes the turn of this row, new and the highest, findable by its words, by who spoke and when. */
+export function indexTurn(tx: Tx, row: number, chars: number): void {
+  addWords(tx, turnWords, row, chars);
 }
 
 /** Removes the words of the turns of these rows. */
 export function unindexTurns(tx: Tx, rows: readonly number[]): void {
-  tx.atGroupEnd(() => {
-    if (!hasTurnText(tx.connection)) return;
-    for (const row of rows) tx.connection.run(`DELETE FROM ${table} WHERE rowid = ?`, row);
-  });
+  for (const row of rows) removeWords(tx, turnWords, row);
 }
 
 export interface TurnTextSearch extends WordSearch {
@@ -68,8 +78,8 @@ export interface TurnTextSearch extends WordSearch {
 function searchedTurns(view: View, sessionId: string | undefined): Searched {
   const { connection } = view;
   return {
-    index: fts5Index(connection, table, columns.length),
-    columns,
+    index: searchedWords(connection, turnWords),
+    columns: roles,
     isTalk: true,
     admitted(rows) {
       if (sessionId === undefined) return new Set(rows);
@@ -105,7 +115,6 @@ function searchedTurns(view: View, sessionId: string | undefined): Searched {
  * neighbours of a turn are looked up when asked, so that a turn is indexed once and nothing that was said before has to
  * be written again.
  */
-export function searchTurnText(view: View, { sessionId, ...search }: TurnTextSearch): WordAnswer | undefined {
-  if (!hasTurnText(view.connection)) return undefined;
+export function searchTurnText(view: View, { sessionId, ...search }: TurnTextSearch): WordAnswer {
   return rankByWords(searchedTurns(view, sessionId), search);
 }

@@ -5,7 +5,7 @@ import { deleteMemory, sweepMemories } from "../../../../src/model/memory/stored
 import { endSession, listSessions } from "../../../../src/model/transcript/sessions.ts";
 import { useMemoryDatabase } from "../../../support/memory-database.ts";
 
-const { database, ingestAll, ingestOne, changes, get, recalled, rows } = useMemoryDatabase();
+const { database, ingestAll, ingestOne, changes, get, recalled, rows, worded } = useMemoryDatabase();
 
 describe("tasks", () => {
   const computeTtl = (id: string): number => {
@@ -46,7 +46,7 @@ describe("tasks", () => {
     const third = ingestOne({ ...gone, ttlSecs: 60 });
     expect(third.status).toBe("created");
     expect(recalled({ query: "bell" })).toEqual([third.id]);
-    expect([rows("__service_memory"), rows("__service_memory_text")]).toEqual([1, 1]);
+    expect([rows("__service_memory"), worded()]).toEqual([1, 1]);
   });
 
   test("a sweep removes what has expired, the earliest first, no more than asked, and nothing else", () => {
@@ -56,12 +56,9 @@ describe("tasks", () => {
     database().nowMs += 4_000;
     const sweep = (rowsMax: number): number => database().write((tx) => sweepMemories(tx, { rowsMax })).removed;
     expect([sweep(3), sweep(3), sweep(3)]).toEqual([3, 1, 0]);
-    expect([
-      rows("__service_memory"),
-      rows("__service_memory_text"),
-      rows("__service_vector"),
-      rows("__service_memory_provenance"),
-    ]).toEqual([2, 2, 1, 0]);
+    expect([rows("__service_memory"), worded(), rows("__service_vector"), rows("__service_memory_provenance")]).toEqual(
+      [2, 2, 1, 0],
+    );
   });
 });
 

@@ -10,6 +10,8 @@ import {
   memoriesListDefault,
   memoriesLooksMax,
 } from "../../../../src/model/memory/memory-list.ts";
+import { memoryWords } from "../../../../src/model/memory/keyword.ts";
+import { searchedWords } from "../../../../src/model/ranking/pending-index.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory } from "../../../../src/model/memory/stored-memories.ts";
 import { refusal } from "../../../support/docs-collection.ts";
@@ -281,7 +283,7 @@ describe("forgetting many", () => {
     expect(forgetAll({ filter: '{"v":1}' })).toEqual({ ids: [] });
     expect(forgetAll({ filter: '{"v":1}', includeSuperseded: true }).ids).toHaveLength(1);
     expect(database.connection.all("SELECT memory FROM __service_memory_metadata")).toEqual([{ memory: 3 }]);
-    expect(database.connection.all("SELECT rowid AS row FROM __service_memory_text")).toEqual([{ row: 3 }, { row: 4 }]);
+    expect(searchedWords(database.connection, memoryWords).firstRows(9)).toEqual([3, 4]);
   });
 
   test("goes on from its cursor until all are gone", () => {

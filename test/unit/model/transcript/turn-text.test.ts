@@ -1,6 +1,7 @@
 /** Turns are found by their words when that is asked for, and the index behind it goes with them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { strayTurnText } from "../../../../src/model/transcript/turn-text.ts";
+import { searchedWords } from "../../../../src/model/ranking/pending-index.ts";
+import { strayTurnText, turnWords } from "../../../../src/model/transcript/turn-text.ts";
 import { eraseMemories } from "../../../../src/model/erasure.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
@@ -100,9 +101,11 @@ describe("turns by their words", () => {
 
 describe("the index of turns", () => {
   const strays = () => database.connection.all(strayTurnText(database.connection)!);
-  const rows = (): number => database.connection.all("SELECT rowid FROM __service_turn_text").length;
+  const rows = (): number => searchedWords(database.connection, turnWords).size().rows;
 
-  test("is made by the first turn: a file without it is read", () => {
+  test("is made by the first turn: a file of the first format without it is read", () => {
+    database.close();
+    database = new ModelDatabase(undefined, 1);
     expect(found({ query: "parrot" })).toEqual([]);
     expect(strayTurnText(database.connection)).toBeUndefined();
     database.connection.run(
@@ -139,6 +142,7 @@ describe("the index of turns", () => {
     );
     expect(found({ query: "falcon" })).toEqual([]);
     expect(rows()).toBe(1);
+    append("c", "long ".repeat(400));
     expect(strays()).toEqual([]);
     database.connection.run("DELETE FROM __service_turn");
     expect(strays()).toHaveLength(1);
