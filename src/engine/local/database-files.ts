@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { dirname, join } from "node:path";
 import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
+import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import { createSchema } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { proveLog } from "../../sqlite/wal/wal.ts";
@@ -48,6 +49,9 @@ export function emptyDatabase(scratchDirectory: string, world: World, format?: n
   connection.close();
   const bytes = readFileSync(path);
   rmSync(path);
+  // What SQLite left behind as it made the tables would be slack of pages that no log names.
+  for (let at = 0; at < bytes.length; at += pageBytes)
+    makeCanonical(bytes.subarray(at, at + pageBytes), at / pageBytes + 1);
   return bytes;
 }
 

@@ -60,9 +60,12 @@ class Churned {
     this.connection.exec("UPDATE texts SET n = n + 1");
   }
 
-  fold(): void {
-    this.slack.note(this.wal.pageNumbers(0, this.wal.extent(this.connection).frames));
+  /** Gives the pages that the log had. */
+  fold(): readonly number[] {
+    const logged = [...this.wal.pageNumbers(0, this.wal.extent(this.connection).frames)];
+    this.slack.note(logged);
     expect(this.wal.checkpoint(this.connection, "truncate")).toBe(true);
+    return logged;
   }
 
   residue(path = this.path): number {
@@ -77,14 +80,13 @@ class Churned {
 test("pages that the log had written lose their slack, and nothing else changes", () => {
   const churned = new Churned().churn(2_000);
   const rows = churned.rows();
-  churned.fold();
+  const logged = new Set(churned.fold());
   const before = readFileSync(churned.path);
   expect(churned.residue()).toBeGreaterThan(0);
   expect(churned.slack.zeroNoted()).toBeGreaterThan(0);
   const after = readFileSync(churned.path);
   expect(churned.residue()).toBe(0);
-  for (let at = 0; at < before.length; at += pageBytes)
-    makeCanonical(before.subarray(at, at + pageBytes), at / pageBytes + 1);
+  for (const page of logged) makeCanonical(before.subarray((page - 1) * pageBytes, page * pageBytes), page);
   expect(after.equals(before)).toBe(true);
   expect(churned.rows()).toEqual(rows);
   expect(churned.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
