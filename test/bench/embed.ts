@@ -3,7 +3,7 @@
  * process; a question while a bulk of writes is under way; memory and processor time of the process that runs it.
  */
 import { join } from "node:path";
-import { openModel } from "../../packages/embed-local/model.js";
+import { localModelMissing } from "../support/local-model.ts";
 import { readMetrics, sumSamples } from "../support/metrics-text.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { median, quantile } from "./raw-client.ts";
@@ -30,7 +30,7 @@ function take(source: Generator<string, never>, count: number): string[] {
   return Array.from({ length: count }, () => source.next().value);
 }
 
-type Model = Awaited<ReturnType<typeof openModel>>;
+type Model = Awaited<ReturnType<typeof import("../../packages/embed-local/model.js").openModel>>;
 
 async function timed(act: () => Promise<unknown>): Promise<number> {
   const startMs = performance.now();
@@ -88,6 +88,8 @@ async function recalls(node: NodeProcess, what: string, bareMs: number, whileThe
 }
 
 export async function benchEmbed(directory: string): Promise<void> {
+  if (localModelMissing) return console.log(`embed: not run${localModelMissing}`);
+  const { openModel } = await import("../../packages/embed-local/model.js");
   const model = await openModel({ threads: 1 });
   const node = await startNodeProcess(join(directory, "embed"), { SERVICE_EMBED_PROVIDER: "local" });
   const firstMs = await timed(() => ingest(node, ["the first text starts the process"]));
