@@ -10,6 +10,8 @@ import type { Posting, WeighedQuestion } from "./question.ts";
  * sparse.
  */
 const windowRows = 4096;
+/** Rows that a filter is asked about at once: one of hundreds of conditions must not hold others up for long. */
+const rowsAskedMax = 256;
 /** Steps in which shares are counted before any row is kept. */
 const levels = 256;
 
@@ -61,8 +63,9 @@ export function pickHolders(
     });
     above = level;
     some.sort((left, right) => right.share - left.share || right.row - left.row);
-    for (let from = 0; from < some.length && picked.length < most; from += step) {
-      const part = some.slice(from, from + step);
+    const width = Math.min(step, rowsAskedMax);
+    for (let from = 0; from < some.length && picked.length < most; from += width) {
+      const part = some.slice(from, from + width);
       const passed = admitted(part.map(({ row }) => row));
       picked.push(...part.filter(({ row }) => passed.has(row)));
     }
