@@ -12,6 +12,8 @@ import type { Posting, WeighedQuestion } from "./question.ts";
 const windowRows = 4096;
 /** Rows that a filter is asked about at once: one of hundreds of conditions must not hold others up for long. */
 const rowsAskedMax = 256;
+/** When a filter has been asked about so many rows, it is asked only about those that may be hits by themselves. */
+const rowsAskedFreely = 1_000;
 /** Steps in which shares are counted before any row is kept. */
 const levels = 256;
 
@@ -41,17 +43,20 @@ const levelOf = (share: number): number => Math.min(levels - 1, Math.floor(share
 
 /**
  * At most `most` rows that pass, the largest shares first, of equals the later row. Rows are shown to `admitted` in
- * steps, so that a filter that few pass costs no more than it must, and none that passes is ever crowded out.
+ * steps, so that a filter that few pass costs no more than it must, and none that passes and `hopes` is ever crowded
+ * out.
  */
 export function pickHolders(
   { postings, totalWeight: total }: WeighedQuestion,
   most: number,
   admitted: (rows: readonly number[]) => ReadonlySet<number>,
+  hopes: (row: number, share: number) => boolean,
 ): Holder[] {
   const counts = new Uint32Array(levels);
   eachRow(postings, total, (_, share) => counts[levelOf(share)]!++);
   const picked: Holder[] = [];
   let above = levels;
+  let asked = 0;
   for (let step = most; picked.length < most && above > 0; step *= 2) {
     let level = above;
     for (let seen = 0; level > 0 && seen < step;) seen += counts[--level]!;
@@ -65,7 +70,10 @@ export function pickHolders(
     some.sort((left, right) => right.share - left.share || right.row - left.row);
     const width = Math.min(step, rowsAskedMax);
     for (let from = 0; from < some.length && picked.length < most; from += width) {
-      const part = some.slice(from, from + width);
+      const isFree = asked < rowsAskedFreely;
+      const part = some.slice(from, from + width).filter(({ row, share }) => isFree || hopes(row, share));
+      if (part.length === 0) continue;
+      asked += part.length;
       const passed = admitted(part.map(({ row }) => row));
       picked.push(...part.filter(({ row }) => passed.has(row)));
     }

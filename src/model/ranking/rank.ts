@@ -9,7 +9,7 @@ import { EvidenceReader, type ColumnRole, type Evidence } from "./evidence.ts";
 import { pickHolders } from "./pool.ts";
 import { holds, pivotOf, rarity, readQuestion, weighQuestion, type Posting, type WeighedQuestion } from "./question.ts";
 import { recipe } from "./recipe.ts";
-import { pickRelevant, tellOf, type Judged } from "./relevance.ts";
+import { hopeOf, pickRelevant, tellOf, type Judged } from "./relevance.ts";
 import { mendTypos } from "./typos.ts";
 import type { ColumnLengths, WordIndex } from "./word-index.ts";
 
@@ -90,9 +90,14 @@ interface Pooled {
 }
 
 /** The rows that hold the most of the question, shorter ones first where they hold as much. */
-function pickPool(searched: Searched, question: WeighedQuestion, want: number): Pooled[] {
+function pickPool(searched: Searched, question: WeighedQuestion, { want, coverageMin }: WordSearch): Pooled[] {
   const size = Math.max(recipe.poolMin, want);
-  const holders = pickHolders(question, recipe.candidatesPerRow * size, (rows) => searched.admitted(rows));
+  const holders = pickHolders(
+    question,
+    Math.max(size, Math.min(recipe.candidatesPerRow * size, recipe.candidatesMax)),
+    (rows) => searched.admitted(rows),
+    hopeOf(question, coverageMin),
+  );
   const known = searched.index.lengths(holders.map(({ row }) => row));
   const guessed = holders.flatMap(({ row, share }) => {
     const lengths = known.get(row);
@@ -175,8 +180,8 @@ function speakerWeight(speaker: string | undefined, question: WeighedQuestion): 
  * All rows with a score, the best first. The length counts after the neighbours, so that a short question is lifted by
  * the long answer beside it.
  */
-function rankRows(searched: Searched, question: WeighedQuestion, want: number): Scored[] {
-  const pool = scorePool(searched, question, pickPool(searched, question, want));
+function rankRows(searched: Searched, question: WeighedQuestion, search: WordSearch): Scored[] {
+  const pool = scorePool(searched, question, pickPool(searched, question, search));
   const all = withNeighbours(searched, pool);
   const lengths = searched.index.lengths(all.flatMap(({ row }) => (pool.has(row) ? [] : [row])));
   const speakers = searched.speakers(all.map(({ row }) => row));
@@ -193,7 +198,7 @@ function rankRows(searched: Searched, question: WeighedQuestion, want: number): 
 export function rankByWords(searched: Searched, search: WordSearch): WordAnswer {
   const { index, isTalk } = searched;
   const find = (question: WeighedQuestion): readonly Scored[] =>
-    pickRelevant(question, rankRows(searched, question, search.want), { ...search, isTalk }).slice(0, search.want);
+    pickRelevant(question, rankRows(searched, question, search), { ...search, isTalk }).slice(0, search.want);
   let question = weighQuestion(index, readQuestion(search.query));
   let hits = find(question);
   if (hits.length === 0 && search.coverageMin === undefined) {

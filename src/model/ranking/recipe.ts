@@ -10,6 +10,8 @@ export const recipe = {
   poolMin: 60,
   /** For each row of the pool so many more are weighed by what they hold and how long they are. */
   candidatesPerRow: 4,
+  /** Not more than that, unless more hits are wanted. */
+  candidatesMax: 1_000,
   /** Text that one question looks into, in characters: about 10 ms. */
   textCharsMax: 1024 * 1024,
 

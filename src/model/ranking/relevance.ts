@@ -5,7 +5,7 @@
  * Always true: with a floor of the client's own, that floor alone decides. Must not know: how rows are scored.
  */
 import type { Evidence } from "./evidence.ts";
-import { rarity, type WeighedQuestion } from "./question.ts";
+import { holds, rarity, type WeighedQuestion } from "./question.ts";
 import { recipe } from "./recipe.ts";
 
 /** What is known of a row when it is judged. */
@@ -43,6 +43,20 @@ function smallness({ rows, averageWords }: WeighedQuestion): number {
   if (averageWords > recipe.wholeWords) return 0;
   const part = Math.log(rows / recipe.smallRows) / Math.log(recipe.largeRows / recipe.smallRows);
   return Math.min(1, Math.max(0, 1 - part));
+}
+
+/**
+ * Whether a row that holds this share of the question anywhere may be about it by itself. Its best paragraph holds no
+ * more, and a topic or an alias speaks for a row only by a word that is rare enough.
+ */
+export function hopeOf(
+  question: WeighedQuestion,
+  coverageMin: number | undefined,
+): (row: number, share: number) => boolean {
+  const least = coverageMin ?? recipe.floor * scaleOf(question);
+  const weightMin = recipe.namedTelling ** (1 / recipe.tellingPower) * rarity(question.rows, 1);
+  const naming = coverageMin === undefined ? question.postings.filter(({ weight }) => weight >= weightMin) : [];
+  return (row, share) => share >= least || naming.some((posting) => holds(posting, row));
 }
 
 /** A question of many words is seldom met in one place, so that less of it must be. */

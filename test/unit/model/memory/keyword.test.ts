@@ -174,6 +174,34 @@ describe("the gate", () => {
   });
 });
 
+describe("a filter that few rows pass", () => {
+  test("crowds out neither what holds little of the question and is called by its name, nor what holds enough", () => {
+    const question = "so I was thinking about moving that old harbour crane thing to kube next week maybe";
+    const memories = Array.from({ length: 2_500 }, (_, at) => ({
+      type: "event",
+      summary: `thinking about moving the old harbour crane ${at}`,
+      content: "{}",
+    }));
+    const own = { type: "fact", content: "{}", metadata: '{"own":true}' };
+    database.write((tx) =>
+      ingest(tx, {
+        memories: [
+          { ...own, summary: "Deployments run on the cluster in Oslo", keywords: "kube" },
+          { ...own, summary: "the harbour crane was sold" },
+          ...memories,
+        ],
+      }),
+    );
+    const input = { query: question, filter: '{"own":true}' };
+    expect(recall(database.view(), input).memories.map(({ summary }) => summary)).toEqual(
+      expect.arrayContaining(["Deployments run on the cluster in Oslo"]),
+    );
+    expect(recall(database.view(), { ...input, query: "who sold the harbour crane" }).memories[0]?.summary).toBe(
+      "the harbour crane was sold",
+    );
+  });
+});
+
 describe("the index", () => {
   test("is written in the order of the commands of a group, also when a row number comes back", () => {
     const outcomes = database.group<unknown>(
