@@ -29,7 +29,16 @@ const extensionRoutes = new Set([
 
 /** Request fields that the specification does not have, all optional. */
 const extensionFields: { readonly [place: string]: readonly string[] } = {
-  "MemoryService.Recall": ["min_score", "search_turns", "explain", "filter"],
+  "MemoryService.Recall": [
+    "min_score",
+    "search_turns",
+    "explain",
+    "filter",
+    "since",
+    "until",
+    "prefer_session_id",
+    "k_per_type",
+  ],
   "MemoryService.ListSessions": ["limit"],
   MemoryInput: ["metadata"],
   "DataService.ListKeys": ["cursor"],

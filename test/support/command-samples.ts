@@ -27,13 +27,13 @@ const filters = {
   sessionId: "s-1",
   source: "chat",
   includeSuperseded: true,
+  createdFromMs: 0,
+  createdToMs: 1_763_884_867_123,
   filter: '{"tag":"x"}',
 };
 const listed = {
   ...filters,
   topicKey: "drink",
-  createdFromMs: 0,
-  createdToMs: 1_763_884_867_123,
   order: "asc",
   limit: 10,
   cursor: "YTEyIGlk",
@@ -173,6 +173,8 @@ const read: Read = {
         embeddedBy: maker.name,
         topicKey: "drink",
         k: 10,
+        kPerType: { fact: 3, event: 1, instruction: 2, task: 4 },
+        preferSessionId: "s-1",
         includeTurns: true,
         searchTurns: false,
         minScore: { keyword: 0.5, vector: -1 },
@@ -182,6 +184,7 @@ const read: Read = {
         memories: [
           {
             ...memory,
+            currentId: id,
             score: 0.016_393_442_622_950_82,
             channels: ["topic", "vector"],
             explain: { channels: [{ channel: "topic", rank: 1, score: 1, approximate: false }], matchedTerms: ["tea"] },
@@ -189,8 +192,16 @@ const read: Read = {
         ],
         turns: [{ ...turn, distance: 2 ** -60 }],
         embedding: "skipped_model",
+        nearMisses: [
+          {
+            id,
+            reasons: [{ channel: "vector", reason: "vector_below_floor", value: 0.1, needed: 0.2 }],
+            matchedTerms: ["tea"],
+          },
+        ],
       },
     ],
+    [{ query: "tea" }, { memories: [], turns: [], emptyReason: "below_gate" }],
   ],
   "memory.held": [[{ memoryIds: [id] }, { held: [] }]],
   "embedding.spaces": [
