@@ -18,6 +18,7 @@ const extensionRoutes = new Set([
   "GET /v1/memory/{ns}/{profile}/memories",
   "POST /v1/memory/{ns}/{profile}/forget",
   "POST /v1/memory/{ns}/{profile}/reembed",
+  "POST /v1/memory/{ns}/{profile}/calibrate",
   "DELETE /v1/databases/{db}/tokens/{jti}",
   "DELETE /v1/namespaces/{ns}/tokens/{jti}",
   "POST /v1/db/{db}/vectors/{coll}/batch",

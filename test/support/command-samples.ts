@@ -112,6 +112,7 @@ const written: Written = {
     ],
   ],
   "embedding.retire": [[{ kind: "turn", embeddedBy: maker.name, rowsMax: 500 }, { more: false }]],
+  "embedding.floor": [[{ embeddedBy: maker.name, floor: 0.312 }, { taken: true }]],
   "session.end": [
     [
       { sessionId: "s-1", turns: true },
@@ -211,6 +212,22 @@ const read: Read = {
     [
       { kind: "memory", embeddedBy: maker.name, after: -1 },
       { items: [{ row: 7, createdAt: 1_763_884_867_123, text: "tea" }], next: undefined },
+    ],
+  ],
+  "embedding.measure": [
+    [
+      { embeddedBy: maker.name, unrelatedShare: 0.02, seed: 4_294_967_295 },
+      {
+        memories: 150,
+        floorBefore: 0.2,
+        floor: 0.312,
+        unrelated: { pairs: 10_000, median: 0.1, highest: 0.7, shareBefore: 0.1, share: 0.0199 },
+        related: { pairs: 0 },
+      },
+    ],
+    [
+      { embeddedBy: maker.name, unrelatedShare: 0.02, seed: 0 },
+      { refused: "foreign", embeddedBy: undefined },
     ],
   ],
   "session.list": [[{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }]],

@@ -97,6 +97,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     items: list(record({ row: number, createdAt: number, embedding: vector })),
   }),
   "embedding.retire": record({ kind: embeddedKind, embeddedBy: text, rowsMax: number }),
+  "embedding.floor": record({ embeddedBy: text, floor: number }),
   "session.end": record({ sessionId: text, turns: boolean }),
   "turn.append": record({
     sessionId: text,
@@ -155,6 +156,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "memory.held": record({ memoryIds: list(text) }),
   "embedding.spaces": nothing,
   "embedding.missing": record({ kind: embeddedKind, embeddedBy: text, after: number }),
+  "embedding.measure": record({ embeddedBy: text, unrelatedShare: number, seed: number }),
   "session.list": record({ limit: maybe(number) }),
   "turn.last": record({ sessionId: text, last: maybe(number) }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),
