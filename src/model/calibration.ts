@@ -23,7 +23,7 @@ export const calibrationPairsMin = 200;
 const floorSteps = 1_000;
 
 /** The cosine similarities of some pairs. */
-export interface Similarities {
+interface Similarities {
   readonly pairs: number;
   /** The one in the middle, and the highest; absent without pairs. */
   readonly median?: number;

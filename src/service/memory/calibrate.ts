@@ -14,7 +14,7 @@ import { requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
 /** The share of unrelated pairs that may pass, and the most that a call may ask for. */
-export const unrelatedShareDefault = 0.02;
+const unrelatedShareDefault = 0.02;
 const unrelatedShareMax = 0.5;
 
 function pickSeed(world: World): number {
