@@ -11,7 +11,7 @@ import type { View, Tx } from "./core/transaction.ts";
 import { decodeStoredVector } from "./index/vector-index.ts";
 import { cosine } from "./index/vector-kernel.ts";
 import { findMaker, isForeign, memorySpace, setFloor } from "./memory/memory-vectors.ts";
-import { admitted, buildConditions } from "./memory/recall-conditions.ts";
+import { admitter, buildConditions } from "./memory/recall-conditions.ts";
 import type { VectorSpace } from "./vectors/vectors.ts";
 
 /** Memories that are looked at, and pairs of them: some 50 ms with vectors of 1,536 numbers. */
@@ -21,6 +21,8 @@ export const calibrationPairsMax = 10_000;
 export const calibrationPairsMin = 200;
 /** Floors are told and stored in steps of a thousandth. */
 const floorSteps = 1_000;
+/** Pairs that are compared between two looks at the time. */
+const pairsAtOnce = 64;
 
 /** The cosine similarities of some pairs. */
 interface Similarities {
@@ -70,7 +72,10 @@ export function measureFloor(
   if (maker?.name !== embeddedBy) return { refused: "foreign", embeddedBy: maker?.name };
   const random = seeded(seed);
   const sample = readSample(view, space, sampleRows(view, space, random));
-  const unrelated = unrelatedPairs(sample, random).map(([left, right]) => similarity(left, right));
+  const unrelated = unrelatedPairs(sample, random).map(([left, right], at) => {
+    if (at % pairsAtOnce === 0) view.connection.look();
+    return similarity(left, right);
+  });
   unrelated.sort((left, right) => right - left);
   if (unrelated.length < calibrationPairsMin) return { refused: "too_few", pairs: unrelated.length };
   const floor = floorAbove(unrelated, unrelatedShare);
@@ -112,7 +117,7 @@ function sampleRows(view: View, { space }: VectorSpace, random: () => number): r
 
 /** Those of the rows that are visible, superseded ones too: they are of the topic of what superseded them. */
 function readSample(view: View, space: VectorSpace, rows: readonly number[]): readonly Sampled[] {
-  const visible = admitted(view, buildConditions(view, { includeSuperseded: true }), rows);
+  const visible = admitter(view, buildConditions(view, { includeSuperseded: true }))(rows);
   const asked = JSON.stringify(rows.filter((row) => visible.has(row)));
   const sessions = new Map<number, Set<string>>();
   for (const { row, sessionId } of view.connection.all<{ row: number; sessionId: string }>(

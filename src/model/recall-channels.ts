@@ -6,7 +6,7 @@
  */
 import { searchKeywords } from "./memory/keyword.ts";
 import { isForeign, findMaker, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
-import { admitted, buildConditions, type Conditions } from "./memory/recall-conditions.ts";
+import { admitter, buildConditions, type Conditions } from "./memory/recall-conditions.ts";
 import type { ScoredRows } from "./ranking/fusion.ts";
 import type { WordAnswer, WordHit } from "./ranking/rank.ts";
 import type { View } from "./core/transaction.ts";
@@ -94,7 +94,7 @@ function lookNear(view: View, input: RecallInput, conditions: Conditions, want: 
   if (embeddedBy !== undefined && isForeign(view, space, embeddedBy)) return { ...none, skipped: "skipped_model" };
   if (!embedding) return none;
   if (space.dimension !== embedding.length) return { ...none, skipped: "skipped_dimension" };
-  const { hits, exact } = nearest(view, space, embedding, want, (rows) => admitted(view, conditions, rows));
+  const { hits, exact } = nearest(view, space, embedding, want, admitter(view, conditions));
   const maker = findMaker(view, space);
   const beside = maker && maker.floor - wordsMargin;
   const floor = input.minScore?.vector ?? (isSaid ? beside : undefined) ?? maker?.floor ?? vectorFloor;

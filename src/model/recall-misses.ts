@@ -5,7 +5,7 @@
  * what is visible at all, so that no answer tells of what has expired or of what policy removes. Nothing is looked at
  * unless the answer is empty or is to be explained. Must not know: how the channels search.
  */
-import { admitted, buildConditions } from "./memory/recall-conditions.ts";
+import { admitter, buildConditions } from "./memory/recall-conditions.ts";
 import { embeddedSpace } from "./memory/memory-vectors.ts";
 import type { WordMiss } from "./ranking/relevance.ts";
 import type { View } from "./core/transaction.ts";
@@ -42,8 +42,8 @@ export interface NearMiss {
 export function findEmptyReason(view: View, input: RecallInput, looked: readonly Looked[]): EmptyReason {
   if (looked.some(({ words, said }) => (words?.hits.length ?? 0) > said.length)) return "vetoed";
   if (looked.some(({ words, near }) => words?.isMet === true || near.far.length > 0)) return "below_gate";
-  const visible = buildConditions(view, { includeSuperseded: true });
-  const anyVisible = (rows: readonly number[]): boolean => admitted(view, visible, rows).size > 0;
+  const visible = admitter(view, buildConditions(view, { includeSuperseded: true }));
+  const anyVisible = (rows: readonly number[]): boolean => visible(rows).size > 0;
   const latest = (sql: string, ...params: readonly (string | number)[]): readonly number[] =>
     view.connection
       .prepared(`${sql} DESC LIMIT ${reasonLooksMax}`)

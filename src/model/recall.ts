@@ -13,7 +13,7 @@
 import { checkAnswerBytes } from "./core/content.ts";
 import { currentIds } from "./memory/current-memories.ts";
 import { loadMemories, memoryTypes, type MemoryRecord } from "./memory/memory-record.ts";
-import { admitted, buildConditions } from "./memory/recall-conditions.ts";
+import { admitter, buildConditions } from "./memory/recall-conditions.ts";
 import { vectorWorths, wordWorths } from "./ranking/fusion.ts";
 import type { WordHit } from "./ranking/rank.ts";
 import { recipe } from "./ranking/recipe.ts";
@@ -28,6 +28,8 @@ export { checkRecall, recallDefault, type RecallInput } from "./recall-request.t
 
 /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
 const recallPoolMin = 50;
+/** … and at most so many more than are wanted: what is deeper in one channel is seldom lifted by another. */
+const recallPoolSpare = 250;
 
 /** Raised whenever the same request at the same state may be answered in another order than before. */
 export const rankingVersion = 4;
@@ -79,7 +81,7 @@ interface Portion {
 export function recall(view: View, input: RecallInput): RecallAnswer {
   const portions = listPortions(input);
   const k = Math.min(input.k ?? portions.reduce((sum, one) => sum + one.k, 0), recallMax);
-  const looked = portions.map((one) => look(view, one.input, Math.max(recallPoolMin, 4 * one.k)));
+  const looked = portions.map((one) => look(view, one.input, countWanted(one.k)));
   const prior = sessionPrior(view, input, looked);
   const ranked = fuse(mergeChannels(looked), prior);
   const chosen = choose(view, within(view, portions, looked, prior, ranked), k);
@@ -104,6 +106,11 @@ export function recall(view: View, input: RecallInput): RecallAnswer {
     ...(memories.length === 0 && { emptyReason: findEmptyReason(view, input, looked) }),
     ...(input.explain && { nearMisses: findNearMisses(view, looked, new Set(ranked.map(({ row }) => row))) }),
   };
+}
+
+/** How many candidates each channel is asked for. */
+function countWanted(k: number): number {
+  return Math.max(recallPoolMin, Math.min(4 * k, k + recallPoolSpare));
 }
 
 function listPortions(input: RecallInput): readonly Portion[] {
@@ -160,7 +167,7 @@ function sessionPrior(view: View, { preferSessionId }: RecallInput, looked: read
   if (preferSessionId === undefined) return () => 1;
   const rows = looked.flatMap(({ said, near }) => [...said, ...near.hits].map(({ row }) => row));
   const ofSession = buildConditions(view, { sessionId: preferSessionId, includeSuperseded: true });
-  const preferred = admitted(view, ofSession, rows);
+  const preferred = admitter(view, ofSession)(rows);
   return (row) => (preferred.has(row) ? recipe.preferredSession : 1);
 }
 

@@ -82,6 +82,7 @@ function searchedTurns(view: View, filters: TurnFilters): Searched {
     index: searchedWords(connection, turnWords),
     columns: roles,
     isTalk: true,
+    look: () => connection.look(),
     admitted: (rows) => (filter ? filter(rows) : new Set(rows)),
     speakers(rows) {
       const found = connection.all<{ row: number; role: string }>(

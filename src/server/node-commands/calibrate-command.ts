@@ -1,6 +1,6 @@
 /**
- * `palimpsest calibrate`: asks a running node to set the floor of its embedder by what a profile holds, and says what it
- * found.
+ * `palimpsest calibrate`: asks a running node to set the floor of its embedder by what a profile holds, and says what
+ * it found.
  *
  * Always true: the answer goes to standard output as JSON, what it means to standard error. Must not know: how the node
  * is called, how the floor is found.

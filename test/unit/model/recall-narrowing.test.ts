@@ -1,4 +1,4 @@
-/** What a request of recall can ask for beside what is relevant: a span of time, a session to prefer, counts by type. */
+/** What a recall can be asked beside what is relevant: a span of time, a session to prefer, counts by type. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/faults/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
