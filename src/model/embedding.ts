@@ -23,14 +23,33 @@ function cutText(text: string): string {
   return text.slice(0, read);
 }
 
-/** What is embedded of a memory: its summary and the texts of its content. */
-export function memoryText({ summary, content }: { readonly summary: string; readonly content: string }): string {
-  return cutText([summary, ...listTexts(content)].join("\n"));
+/** Roles that say nothing of who it was. */
+const usualRoles = new Set(["user", "assistant", "system", "developer", "tool", "function", "human", "ai", "model"]);
+
+/**
+ * Before the text stands who said it, where that is a name: questions name people, whose own words do not. With
+ * all-MiniLM-L6-v2 the nearest eight turns hold an answer to half of LoCoMo's questions instead of a quarter.
+ */
+function saidBy(name: string | undefined, text: string): string {
+  const isName = name !== undefined && /\p{L}/u.test(name) && !usualRoles.has(name.toLowerCase());
+  return text !== "" && isName ? `${name}: ${text}` : text;
 }
 
-/** What is embedded of a turn: the texts of its content; empty when it has none. */
-export function turnText({ content }: { readonly content: string }): string {
-  return cutText(listTexts(content).join("\n"));
+/** What is embedded of a memory: its source, its summary and the texts of its content. */
+export function memoryText({ source, summary, content }: Said): string {
+  return cutText(saidBy(source ?? undefined, [summary, ...listTexts(content)].join("\n")));
+}
+
+/** What is embedded of a turn: who said it and the texts of its content; empty when it has none. */
+export function turnText({ role, content }: { readonly role?: string; readonly content: string }): string {
+  return cutText(saidBy(role, listTexts(content).join("\n")));
+}
+
+/** What a memory says. */
+interface Said {
+  readonly source?: string | null;
+  readonly summary: string;
+  readonly content: string;
 }
 
 function listTexts(content: string): readonly string[] {
@@ -69,12 +88,12 @@ export interface UnembeddedPage {
 const sources = {
   memory: {
     looks: "SELECT row, created_at, type <> 'task' AS wanted FROM __service_memory WHERE row > ? ORDER BY row LIMIT ?",
-    text: "SELECT summary, content FROM __service_memory WHERE row = ?",
+    text: "SELECT source, summary, content FROM __service_memory WHERE row = ?",
     size: "SELECT octet_length(content) FROM __service_memory AS o WHERE o.row = l.row",
   },
   turn: {
     looks: "SELECT row, created_at, TRUE AS wanted FROM __service_turn WHERE row > ? ORDER BY row LIMIT ?",
-    text: "SELECT '' AS summary, content FROM __service_turn WHERE row = ?",
+    text: "SELECT role AS source, '' AS summary, content FROM __service_turn WHERE row = ?",
     size: "SELECT octet_length(content) FROM __service_turn AS o WHERE o.row = l.row",
   },
 } as const;
@@ -104,8 +123,9 @@ export function unembedded(
     if (items.length >= embedStepItemsMax || (items.length > 0 && bytesRead + bytes > embedStepBytesMax))
       return { items, next: items.at(-1)!.row };
     bytesRead += bytes;
-    const said = view.connection.get<{ summary: string; content: string }>(text, row)!;
-    const embeddable = kind === "memory" ? memoryText(said) : turnText(said);
+    const said = view.connection.get<Said>(text, row)!;
+    const embeddable =
+      kind === "memory" ? memoryText(said) : turnText({ role: said.source ?? "", content: said.content });
     if (embeddable !== "") items.push({ row, createdAt, text: embeddable });
   }
   return { items, next: looked.length < embedStepLooksMax ? undefined : looked.at(-1)!.row };

@@ -1,7 +1,8 @@
 /**
  * `npm run eval -- --dataset PATH [--unit session|turn|transcript] [--shape summary|content|both] [--k N]
  * [--gate on|off] [--together] [--plot FILE.svg]`, or `npm run eval -- --small development|held-out`; both with
- * `[--direct [--set NAME=VALUE,…]] [--json]`: how well recall finds, by words alone, beside plain BM25.
+ * `[--embed local | --direct [--set NAME=VALUE,…]] [--json]`: how well recall finds, by words alone or with the vectors
+ * of an embedder, beside plain BM25.
  *
  * Starts a node of its own for each unit and shape, fills one profile per conversation, and asks every question of the
  * set; `--direct` calls the modules in this process instead, which gives the same answers sooner, and can do so with
@@ -23,7 +24,7 @@ function refuse(): never {
   console.error(
     `usage: npm run eval -- (--dataset PATH [--unit ${unitNames.join("|")}] [--shape ${shapes.join("|")}] [--k N]\n` +
       "         [--gate on|off] [--together] [--plot FILE.svg] | --small development|held-out)\n" +
-      "         [--direct [--set NAME=VALUE,…]] [--json]",
+      "         [--embed local | --direct [--set NAME=VALUE,…]] [--json]",
   );
   process.exit(2);
 }
@@ -39,13 +40,14 @@ const { values } = parseArgs({
     together: { type: "boolean", default: false },
     direct: { type: "boolean", default: false },
     set: { type: "string" },
+    embed: { type: "string" },
     plot: { type: "string" },
     json: { type: "boolean", default: false },
   },
 });
 
 async function withTarget<Result>(use: (target: Target) => Promise<Result>): Promise<Result> {
-  const target = values.direct ? directTarget() : await restTarget();
+  const target = values.direct ? directTarget() : await restTarget(values.embed);
   try {
     return await use(target);
   } finally {
@@ -89,6 +91,7 @@ function setConstants(given: string): void {
 const { dataset, small, gate, unit, shape } = values;
 if (
   (dataset === undefined) === (small === undefined) ||
+  (values.embed !== undefined && values.direct) ||
   (gate !== "on" && gate !== "off") ||
   (small !== undefined && !(small in smallStores)) ||
   (unit !== undefined && !unitNames.includes(unit as UnitName)) ||

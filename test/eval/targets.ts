@@ -54,10 +54,14 @@ const batchBytesMax = 4 * 1024 * 1024;
 const batchMax = 500;
 const namespace = "eval";
 
-/** A node of its own, over REST. */
-export async function restTarget(): Promise<Target> {
+/** So few that their vectors are made before the write is answered. */
+const embeddedBatchMax = 50;
+
+/** A node of its own, over REST; `embedder` is that of SERVICE_EMBED_PROVIDER. */
+export async function restTarget(embedder?: string): Promise<Target> {
   const directory = mkdtempSync(join(tmpdir(), "palimpsest-eval-"));
   const node = await startNodeProcess(directory, {
+    ...(embedder !== undefined && { SERVICE_EMBED_PROVIDER: embedder }),
     SERVICE_CONTROL_RATE: "100000",
     SERVICE_MAX_BODY_BYTES: String(64 * 1024 * 1024),
   });
@@ -70,6 +74,7 @@ export async function restTarget(): Promise<Target> {
   const send = async (profile: string, memories: readonly Draft[]): Promise<string[]> =>
     (await call("POST", `${address(profile)}/memories`, { memories })).results.map(({ id }: { id: string }) => id);
   const known = new Set<string>();
+  const most = embedder === undefined ? batchMax : embeddedBatchMax;
   return {
     async ingest(profile, drafts) {
       const ids: string[] = [];
@@ -77,7 +82,7 @@ export async function restTarget(): Promise<Target> {
       let bytes = 0;
       for (const draft of drafts) {
         const size = JSON.stringify(draft).length;
-        if (batch.length === batchMax || bytes + size > batchBytesMax) {
+        if (batch.length === most || bytes + size > batchBytesMax) {
           ids.push(...(await send(profile, batch)));
           batch = [];
           bytes = 0;
@@ -99,7 +104,7 @@ export async function restTarget(): Promise<Target> {
       const answer = await call("POST", `${address(profile)}/recall`, {
         query,
         k,
-        ...(turns && { search_turns: true }),
+        ...(turns && { search_turns: true, include_turns: embedder !== undefined }),
         ...(keywordMin === undefined ? {} : { min_score: { keyword: keywordMin } }),
         ...(filter && { filter }),
       });

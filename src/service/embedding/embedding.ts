@@ -114,7 +114,7 @@ export class Embedding {
   }
 
   /** A turn that comes without a vector, with one. */
-  async turn<Turn extends { readonly content: string }>(
+  async turn<Turn extends { readonly role?: string; readonly content: string }>(
     context: Context,
     place: Place,
     turn: Turn,

@@ -207,5 +207,14 @@ test("a text is cut to what is embedded, never within a letter", () => {
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(embedTextBytesMax);
   expect(text.isWellFormed()).toBe(true);
   expect(text.startsWith("é\nxxx")).toBe(true);
-  expect(turnText({ content: "42" })).toBe("");
+  expect(turnText({ role: "Ann", content: "42" })).toBe("");
+});
+
+test("who said it is embedded too, where that is a name", () => {
+  const said = { summary: "I moved to Oslo", content: "null" };
+  expect(memoryText({ ...said, source: "Ann" })).toBe("Ann: I moved to Oslo");
+  expect(memoryText(said)).toBe("I moved to Oslo");
+  expect(memoryText({ ...said, source: "-" })).toBe("I moved to Oslo");
+  expect(turnText({ role: "Ann", content: '"to Oslo"' })).toBe("Ann: to Oslo");
+  for (const role of ["user", "Assistant", "tool"]) expect(turnText({ role, content: '"to Oslo"' })).toBe("to Oslo");
 });
