@@ -49,7 +49,7 @@ function memorySamples(at: Profile): [string, Request][] {
     ["MemoryService.ListProfiles", { ns: at.ns }],
     [
       "MemoryService.Ingest",
-      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 } }] },
+      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true }] },
     ],
     ["MemoryService.ListMemories", { ...at }],
     [
@@ -68,6 +68,7 @@ function memorySamples(at: Profile): [string, Request][] {
       },
     ],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
+    ["MemoryService.UpdateMemory", { ...at, id: "mem_none", pinned: true }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
     [
       "MemoryService.Recall",
@@ -82,6 +83,19 @@ function memorySamples(at: Profile): [string, Request][] {
         explain: false,
         min_score: { keyword: 0.5 },
         filter: { a: 1 },
+      },
+    ],
+    [
+      "MemoryService.GetContext",
+      {
+        ...at,
+        query: "fact",
+        embedding: [1, 0],
+        max_tokens: 800,
+        format: "json",
+        sections: [{ name: "facts", share: 5, max_lines: 3 }],
+        session_id: "s",
+        now: 1,
       },
     ],
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],

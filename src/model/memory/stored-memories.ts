@@ -10,7 +10,7 @@ import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
 
 /** The row of a memory that is there to be seen. */
-function findRow(view: View, id: string): number | undefined {
+export function findRow(view: View, id: string): number | undefined {
   const present = presence(view, { superseded: true });
   return view.connection.get<{ row: number }>(
     `SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`,

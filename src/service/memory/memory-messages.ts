@@ -28,6 +28,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       source: message.source,
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
+      pinned: message.pinned || undefined,
     }),
   };
 }
@@ -78,6 +79,7 @@ export function memoryMessage(record: MemoryRecord): Memory {
       channels: record.channels && { values: record.channels },
       supersedes: record.supersedes && { values: record.supersedes },
       explain: record.explain,
+      pinned: record.pinned,
     }),
   });
   setJson(message, "content", record.content);

@@ -1,9 +1,12 @@
 /** Typed memory over the wires: translates messages to commands and records to messages. */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { present } from "../call/data-messages.ts";
+import { checkChange } from "../../model/memory/memory-update.ts";
 import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
+import { contextHandlers } from "./context.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
@@ -21,7 +24,7 @@ type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
 
 function recordHandlers(
   node: NodeParts,
-): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
+): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "updateMemory" | "forgetMemory"> {
   return {
     async listProfiles(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -47,6 +50,18 @@ function recordHandlers(
       const { value } = seen(
         context,
         await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)),
+      );
+      if (!value) throw new ServiceError("not_found", "no memory has this id");
+      return memoryMessage(value);
+    },
+
+    async updateMemory(request, context) {
+      const change = present({ pinned: request.pinned });
+      checkChange(change);
+      const target = await requireProfileTarget(node, context, request);
+      const { value } = seen(
+        context,
+        await node.engine.write(target, "memory.update", { id: request.id, ...change }, engineOptions(context)),
       );
       if (!value) throw new ServiceError("not_found", "no memory has this id");
       return memoryMessage(value);
@@ -114,6 +129,7 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
     ...recordHandlers(node),
     ...memoryListHandlers(node),
     ...recallHandlers(node),
+    ...contextHandlers(node),
     ...askHandlers(node),
     ...extractHandlers(node),
     ...sessionHandlers(node),
