@@ -1217,9 +1217,9 @@ export type ContextSectionInput = Message<"palimpsest.v1.ContextSectionInput"> &
   name: string;
 
   /**
-   * Its share of the room, from 1 to 100, beside those of the sections that come after it; what it leaves goes to them, and
-   * what they leave comes back to the first that has more to show. Absent: 30 for `instructions`, 20 for `facts`, 30 for
-   * `memories`, 15 for `turns`, 5 for `tasks`.
+   * Its share of the room, from 1 to 100, beside those of the other sections; what all of them leave goes to the first that
+   * has more to show, what that leaves to the next. Absent: 30 for `instructions`, 20 for `facts`, 30 for `memories`, 15 for
+   * `turns`, 5 for `tasks`.
    *
    * @generated from field: optional uint32 share = 2;
    */
@@ -1372,7 +1372,7 @@ export type ContextSection = Message<"palimpsest.v1.ContextSection"> & {
   cut: number;
 
   /**
-   * What it counts, heading and all; rounded up.
+   * What it counts at most, heading and all.
    *
    * @generated from field: uint32 tokens = 6;
    */

@@ -87,7 +87,8 @@ const json: Writer = {
     return reveal(JSON.stringify({ id, age, type, pinned: isPinned ? true : undefined, left, text })) + ",\n";
   },
   heading({ name, sessionId, counts }) {
-    return `${reveal(JSON.stringify({ name, session_id: sessionId, lines: formatCounts(counts) })).slice(0, -1)},"shown":[\n]},\n`;
+    const about = reveal(JSON.stringify({ name, session_id: sessionId, lines: formatCounts(counts) }));
+    return `${about.slice(0, -1)},"shown":[\n]},\n`;
   },
   body(sections) {
     const written = sections.map((section) => {

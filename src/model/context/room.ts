@@ -51,7 +51,7 @@ export interface Placed {
 /** A beginning that tells less than this is not shown. */
 const cutQuartersMin = 48;
 /** Lines of one section that are looked at and found too long before it is given up. */
-const misfitsMax = 100;
+const misfitsMax = 32;
 
 /** How much room there is, and how what is in it is written. */
 export interface Room {

@@ -27,7 +27,8 @@ const unseen = [
   String.raw`(?<!${joined})[\u200c\u200d]`,
   String.raw`[\u200c\u200d](?!${joined})`,
   String.raw`(?<!\p{Emoji})[\ufe0e\ufe0f]`,
-  String.raw`[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]--[\u200c\u200d]]`,
+  String.raw`[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]`,
+  String.raw`[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]`,
 ];
 /** The beginning of a tag like those of a block, as a sloppy reader might take it. */
 const tagStart = String.raw`[<\uff1c\ufe64](?=\s*[\/\uff0f]?\s*memory)`;
@@ -50,8 +51,8 @@ const ellipsis = "…";
 const wordCharsMax = 40;
 
 /**
- * The longest beginning of a folded text, of at most `charsMax`, that fits with an ellipsis behind it, cut behind a word
- * where one ends near; undefined when nothing of it does.
+ * The longest beginning of a folded text, of at most `charsMax`, that fits with an ellipsis behind it, cut behind a
+ * word where one ends near; undefined when nothing of it does.
  */
 export function cut(text: string, charsMax: number, fits: (beginning: string) => boolean): string | undefined {
   const shown = (length: number): string => `${text.slice(0, length).trimEnd()}${ellipsis}`;
@@ -73,7 +74,6 @@ export function cut(text: string, charsMax: number, fits: (beginning: string) =>
 
 /** Whether a cut here would part a character, or a sign from the letter that it stands on. */
 function isWithinCharacter(text: string, at: number): boolean {
-  return (
-    /^[\udc00-\udfff]/.test(text.slice(at, at + 1)) || /^[\p{M}\p{Cf}\p{Emoji_Modifier}]/u.test(text.slice(at, at + 2))
-  );
+  if (/^[\udc00-\udfff]/.test(text.slice(at, at + 1))) return true;
+  return /^[\p{M}\p{Cf}\p{Emoji_Modifier}]/u.test(text.slice(at, at + 2));
 }

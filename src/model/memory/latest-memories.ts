@@ -55,18 +55,31 @@ export function latestMemories(view: View, type: MemoryType, most: number): Late
   )!;
   const floor = Math.max(0, newest - latestLooksMax);
   const memories = connection.all<FoundMemory>(
-    `SELECT m.row, m.id FROM (
-       SELECT row FROM __service_memory WHERE row > ? AND type = ?
-       UNION SELECT row FROM (SELECT row, type FROM __service_memory INDEXED BY __service_memory_current
-         WHERE topic_key IS NOT NULL AND superseded_by IS NULL LIMIT ?) WHERE type = ?
-     ) AS found CROSS JOIN __service_memory AS m ON m.row = found.row
-     WHERE ${present.sql} ORDER BY m.row DESC LIMIT ?`,
+    `SELECT m.row, m.id FROM __service_memory AS m WHERE m.row > ? AND m.type = ? AND ${present.sql}
+     ORDER BY m.row DESC LIMIT ?`,
     floor,
-    type,
-    latestLooksMax,
     type,
     ...present.params,
     most + 1,
   );
-  return { memories: memories.slice(0, most), more: memories.length > most || floor > 0 };
+  const older = floor > 0 && memories.length <= most ? withTopic(view, type, floor, most + 1 - memories.length) : [];
+  const all = [...memories, ...older];
+  return { memories: all.slice(0, most), more: all.length > most || floor > 0 };
+}
+
+/** Those up to this row that have a topic, the newest first. */
+function withTopic(view: View, type: MemoryType, upTo: number, most: number): readonly FoundMemory[] {
+  const present = presence(view, { superseded: false });
+  return view.connection.all(
+    `SELECT m.row, m.id FROM (
+       SELECT row, type FROM __service_memory INDEXED BY __service_memory_current
+       WHERE topic_key IS NOT NULL AND superseded_by IS NULL LIMIT ?
+     ) AS found CROSS JOIN __service_memory AS m ON m.row = found.row
+     WHERE found.type = ? AND found.row <= ? AND ${present.sql} ORDER BY m.row DESC LIMIT ?`,
+    latestLooksMax,
+    type,
+    upTo,
+    ...present.params,
+    most,
+  );
 }

@@ -107,7 +107,8 @@ export function checkMemory(name: string, memory: MemoryInput): void {
 
 /**
  * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
- * duplicate of an active memory adds who said it, its pin, and its vector where there was none. `taskTtlMaxSecs` caps lifetimes.
+ * duplicate of an active memory adds who said it, its pin, and its vector where there was none. `taskTtlMaxSecs` caps
+ * lifetimes.
  */
 export function ingest(
   tx: Tx,

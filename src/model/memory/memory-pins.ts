@@ -12,14 +12,16 @@ import { presence } from "./memory-presence.ts";
 
 const table = "__service_memory_pin";
 
-const schema = `CREATE TABLE IF NOT EXISTS ${table} (memory INTEGER PRIMARY KEY, created_at INTEGER NOT NULL) STRICT`;
+const columns = "memory INTEGER PRIMARY KEY, created_at INTEGER NOT NULL";
+const schema = `CREATE TABLE IF NOT EXISTS ${table} (${columns}) STRICT`;
 
 const sameMemory = (pin: string): string => `${pin}.memory = m.row AND ${pin}.created_at = m.created_at`;
 
 /** SQL that finds pins without their memory; undefined while nothing was ever pinned. */
 export function strayPins(connection: Connection): string | undefined {
   return connection.hasTable(table)
-    ? `SELECT 1 FROM ${table} AS p WHERE NOT EXISTS (SELECT 1 FROM __service_memory AS m WHERE ${sameMemory("p")}) LIMIT 1`
+    ? `SELECT 1 FROM ${table} AS p
+         WHERE NOT EXISTS (SELECT 1 FROM __service_memory AS m WHERE ${sameMemory("p")}) LIMIT 1`
     : undefined;
 }
 
@@ -57,7 +59,8 @@ export function pinnedMemories(
   if (!view.connection.hasTable(table)) return [];
   const present = presence(view, { superseded: false });
   return view.connection.all(
-    `SELECT m.row, m.id FROM (SELECT memory, created_at FROM ${table} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p
+    `SELECT m.row, m.id
+     FROM (SELECT memory, created_at FROM ${table} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p
      CROSS JOIN __service_memory AS m ON ${sameMemory("p")}
      WHERE m.type IN (SELECT value FROM json_each(?)) AND ${present.sql} ORDER BY m.row DESC LIMIT ?`,
     JSON.stringify(types),

@@ -72,7 +72,8 @@ export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
             ${column} AS metadata, ${pins.column} AS pinned
-     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ${join} ${pins.join} ORDER BY wanted.key`,
+     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
+       ${join} ${pins.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
   return found.map(({ expiresAt, metadata, pinned, ...record }) => ({

@@ -1,8 +1,6 @@
 /** Typed memory over the wires: translates messages to commands and records to messages. */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { present } from "../call/data-messages.ts";
-import { checkChange } from "../../model/memory/memory-update.ts";
 import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
@@ -17,6 +15,7 @@ import { parseMemoryInput, memoryMessage } from "./memory-messages.ts";
 import { profilePolicyHandlers } from "../handlers/policy-service.ts";
 import { recallHandlers } from "./recall.ts";
 import { reembedHandlers } from "./reembed.ts";
+import { updateHandlers } from "./update.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -24,7 +23,7 @@ type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
 
 function recordHandlers(
   node: NodeParts,
-): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "updateMemory" | "forgetMemory"> {
+): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
   return {
     async listProfiles(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -50,18 +49,6 @@ function recordHandlers(
       const { value } = seen(
         context,
         await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)),
-      );
-      if (!value) throw new ServiceError("not_found", "no memory has this id");
-      return memoryMessage(value);
-    },
-
-    async updateMemory(request, context) {
-      const change = present({ pinned: request.pinned });
-      checkChange(change);
-      const target = await requireProfileTarget(node, context, request);
-      const { value } = seen(
-        context,
-        await node.engine.write(target, "memory.update", { id: request.id, ...change }, engineOptions(context)),
       );
       if (!value) throw new ServiceError("not_found", "no memory has this id");
       return memoryMessage(value);
@@ -128,6 +115,7 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
   return {
     ...recordHandlers(node),
     ...memoryListHandlers(node),
+    ...updateHandlers(node),
     ...recallHandlers(node),
     ...contextHandlers(node),
     ...askHandlers(node),

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { ErasingNode } from "../../../support/erasing-node.ts";
 
-test("an erased memory's metadata and pin are nowhere when the erasure completes, and what stays keeps its own", async () => {
+test("an erased memory's metadata and pin are gone when the erasure completes, others keep theirs", async () => {
   const node = new ErasingNode();
   const secret = await node.remember("a memory", "main", { metadata: '{"of":"zyxwvutsecret"}', pinned: true });
   const kept = await node.remember("another", "main", { metadata: '{"of":"abcdefgkept"}', pinned: true });
