@@ -20,6 +20,7 @@ import type { Slices } from "../sqlite/slices.ts";
 import type { ObjectStore } from "../store/port/object-store.ts";
 import { StoreTime } from "../store/store-time.ts";
 import { Alarms } from "./api/alarms.ts";
+import type { ReadPermits } from "./direct-reads/read-permits.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches/branches.ts";
 import { Catalogs } from "./history/catalogs.ts";
@@ -63,6 +64,8 @@ export interface EngineSurroundings {
   readonly sql?: SqlWriter | undefined;
   /** How long commands may hold this thread while others wait; by default for as long as they like. */
   readonly slices?: Slices | undefined;
+  /** Permits for another thread to read open files; by default only this thread does. */
+  readonly readPermits?: ReadPermits | undefined;
   readonly send: (message: FromEngine) => void;
 }
 
@@ -166,9 +169,7 @@ export class EngineParts {
     this.#events.attach({
       leftBehind: (uuid, afterMs) => jobs.leftBehind(uuid, afterMs),
       inDoubt: (uuid) => jobs.inDoubt(uuid),
-    });
-    this.#events.attach({ closing: (database) => sweeper.closing(database) });
-    this.#events.attach({
+      closing: (database) => sweeper.closing(database),
       fenced: (uuid) => {
         const leaseEpoch = options.coordinated ? ownership.releaseLease(uuid) : undefined;
         if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
@@ -244,7 +245,7 @@ export class EngineParts {
   }
 
   #openDatabaseOpener(): DatabaseOpener {
-    const { options, world, disk, sql, slices, send } = this.#given;
+    const { options, world, disk, sql, slices, readPermits, send } = this.#given;
     const { leaseState, catalogs, places, alarms, copies, vectorPool } = this;
     const shipping: ShippingParts = {
       world,
@@ -269,6 +270,7 @@ export class EngineParts {
       source: this.#source,
       sql,
       slices,
+      readPermits,
       turn: (uuid, act) => this.turns.take(this.getTenant(uuid), act),
       findRetention: (uuid) => this.retentions.of(uuid),
       manifestLanded: (uuid, bytes) => {

@@ -27,9 +27,9 @@ export const contextTokensDefault = 1_000;
 /** Tags and rule count some 110 of it. */
 export const contextTokensMin = 200;
 /** Some 128 KiB of text. */
-export const contextTokensMax = 32_000;
+const contextTokensMax = 32_000;
 /** Lines of a section, whatever is asked for. */
-export const contextLinesMax = 1_000;
+const contextLinesMax = 1_000;
 /** Their contents are read whole, and together they fit one answer of a recall. */
 const foundMax = 32;
 const shareMax = 100;
@@ -49,7 +49,7 @@ type SectionName = keyof typeof sectionDefaults;
 const sectionNames = Object.keys(sectionDefaults) as readonly SectionName[];
 
 /** A section as it is asked for. */
-export interface SectionInput {
+interface SectionInput {
   readonly name: string;
   readonly share?: number;
   readonly maxLines?: number;
@@ -67,7 +67,7 @@ export interface ContextInput extends Pick<RecallInput, "query" | "embedding" | 
 }
 
 /** What the block shows of a section, and what not. */
-export interface ContextSection {
+interface ContextSection {
   name: string;
   ids: string[];
   /** Of the lines that were looked at, those that are shown nowhere. */
@@ -158,7 +158,7 @@ export function composeContext(view: View, input: ContextInput): ContextBody {
           ...(embedding && { embedding }),
           ...(embeddedBy !== undefined && { embeddedBy }),
         });
-        return offerFound(found.memories, nowMs, k);
+        return offerFound(view, found.memories, nowMs, k);
       }
     }
   };

@@ -19,7 +19,7 @@ import { vectorWorths, wordWorths } from "./ranking/fusion.ts";
 import type { WordAnswer, WordHit } from "./ranking/rank.ts";
 import { loadMemories, type MemoryRecord } from "./memory/memory-record.ts";
 import { isForeign, findMaker, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
-import { admitted, checkFilters, buildConditions, type Conditions, type Filters } from "./memory/recall-conditions.ts";
+import { admitter, checkFilters, buildConditions, type Conditions, type Filters } from "./memory/recall-conditions.ts";
 import type { View } from "./core/transaction.ts";
 import type { TurnRecord } from "./transcript/transcript.ts";
 import { recallTurns } from "./transcript/turn-recall.ts";
@@ -29,6 +29,8 @@ export const recallDefault = 8;
 const recallMax = 1000;
 /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
 const recallPoolMin = 50;
+/** … and at most so many more than are wanted: what is deeper in one channel is seldom lifted by another. */
+const recallPoolSpare = 250;
 
 /** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
 export interface RecallInput extends Filters {
@@ -122,7 +124,7 @@ export function recall(
   input: RecallInput,
 ): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
   const k = Math.min(input.k ?? recallDefault, recallMax);
-  const want = Math.max(recallPoolMin, 4 * k);
+  const want = Math.max(recallPoolMin, Math.min(4 * k, k + recallPoolSpare));
   const conditions = buildConditions(view, input);
   const words = isBlank(input.query)
     ? undefined
@@ -196,7 +198,7 @@ function vectorChannel(
   if (space.dimension !== input.embedding!.length) return { ...none, skipped: "skipped_dimension" };
   if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy))
     return { ...none, skipped: "skipped_model" };
-  const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
+  const { hits, exact } = nearest(view, space, input.embedding!, want, admitter(view, conditions));
   const maker = findMaker(view, space);
   const beside = maker && maker.floor - wordsMargin;
   const floor = input.minScore?.vector ?? (isSaid ? beside : undefined) ?? maker?.floor ?? vectorFloor;

@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness|grpc|recalls
+ * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1 …]|grpc|recalls
  * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor,
  * in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
  * alone.
@@ -45,7 +45,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   cluster: benchCluster,
   embed: benchEmbed,
   erasure: benchErasure,
-  fairness: benchFairness,
+  fairness: (directory) => benchFairness(directory, numbers),
   grpc: benchGrpc,
   scale: benchScale,
   start: benchStart,

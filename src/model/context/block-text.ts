@@ -23,7 +23,7 @@ export interface LineAbout {
 }
 
 /** How many lines a section has, of how many that were looked at. */
-export interface SectionCounts {
+interface SectionCounts {
   readonly shown: number;
   readonly of: number;
   /** Whether there may be more than were looked at. */
@@ -40,7 +40,7 @@ export interface WrittenSection {
 }
 
 const tagName = "memory";
-export const nonceLetters = 24;
+const nonceLetters = 24;
 
 /** What the reader of a block is told: within it, so that it cannot be parted from what it speaks of. */
 const rule =

@@ -31,9 +31,11 @@ export const nothingOffered: Offered = {
 };
 
 /** Reads a line once, however often it is asked for. */
-function remembered(read: (at: number) => OfferedLine): Offered["line"] {
+function remembered({ connection }: View, read: (at: number) => OfferedLine): Offered["line"] {
   const lines = new Map<number, OfferedLine>();
   return (at) => {
+    // Between two lines at the latest, so that a long block holds no other tenant up.
+    connection.look();
     const line = lines.get(at) ?? read(at);
     lines.set(at, line);
     return line;
@@ -79,7 +81,7 @@ function offerMemories(
   const found = all.slice(0, most);
   return {
     ids: found.map(({ id }) => id),
-    line: remembered((at) => memoryLine(readMemory(view, found[at]!.row), nowMs, isTypeShown)),
+    line: remembered(view, (at) => memoryLine(readMemory(view, found[at]!.row), nowMs, isTypeShown)),
     more: latest.more || all.length > most,
   };
 }
@@ -118,10 +120,10 @@ export function offerTasks(view: View, nowMs: number, most: number): Offered {
 }
 
 /** What a recall found, in its order. */
-export function offerFound(memories: readonly MemoryRecord[], nowMs: number, most: number): Offered {
+export function offerFound(view: View, memories: readonly MemoryRecord[], nowMs: number, most: number): Offered {
   return {
     ids: memories.map(({ id }) => id),
-    line: remembered((at) => memoryLine(memories[at]!, nowMs, true)),
+    line: remembered(view, (at) => memoryLine(memories[at]!, nowMs, true)),
     more: memories.length >= most,
   };
 }
@@ -133,7 +135,7 @@ export function offerTurns(view: View, nowMs: number, most: number, asked: strin
   const turns = latestTurns(view, { sessionId, most: most + 1, charsMax: contentCharsShownMax + 1 });
   return {
     ids: turns.slice(0, most).map(({ seq }) => `#${seq}`),
-    line: remembered((at) => {
+    line: remembered(view, (at) => {
       const { seq, createdAt, role, content } = turns[at]!.read();
       return { about: { id: `#${seq}`, age: formatSpan(nowMs - createdAt) }, ...turnLineText(role, content) };
     }),

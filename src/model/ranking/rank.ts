@@ -32,6 +32,8 @@ export interface Searched {
   readonly isTalk: boolean;
   /** The rows up to two before and after each in its session. */
   around(rows: readonly number[]): readonly Neighbour[];
+  /** Called between pieces of work that take less than a millisecond; what it throws ends the search. */
+  look(): void;
 }
 
 export interface WordHit {
@@ -68,6 +70,9 @@ interface Scored extends Judged {
   readonly grade: 0 | 1;
 }
 
+/** A row of 2 KB takes some 20 us to read. */
+const rowsReadAtOnce = 16;
+
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** Words of what is read as one stream: summary and body. */
@@ -92,12 +97,12 @@ interface Pooled {
 /** The rows that hold the most of the question, shorter ones first where they hold as much. */
 function pickPool(searched: Searched, question: WeighedQuestion, { want, coverageMin }: WordSearch): Pooled[] {
   const size = Math.max(recipe.poolMin, want);
-  const holders = pickHolders(
-    question,
-    Math.max(size, Math.min(recipe.candidatesPerRow * size, recipe.candidatesMax)),
-    (rows) => searched.admitted(rows),
-    hopeOf(question, coverageMin),
-  );
+  const holders = pickHolders(question, {
+    most: Math.max(size, Math.min(recipe.candidatesPerRow * size, recipe.candidatesMax)),
+    admitted: (rows) => searched.admitted(rows),
+    hopes: hopeOf(question, coverageMin),
+    look: () => searched.look(),
+  });
   const known = searched.index.lengths(holders.map(({ row }) => row));
   const guessed = holders.flatMap(({ row, share }) => {
     const lengths = known.get(row);
@@ -126,7 +131,10 @@ function scorePool(searched: Searched, question: WeighedQuestion, pool: readonly
     pool.map(({ row }) => row),
     recipe.textCharsMax,
   );
-  const read = pool.map((one) => ({ ...one, evidence: reader.read(one.row, texts.get(one.row)) }));
+  const read = pool.map((one, at) => {
+    if (at % rowsReadAtOnce === 0) searched.look();
+    return { ...one, evidence: reader.read(one.row, texts.get(one.row)) };
+  });
   const withPair = new Map<number, number>();
   for (const { evidence } of read) for (const at of evidence.pairs) withPair.set(at, (withPair.get(at) ?? 0) + 1);
   const score = (evidence: Evidence, lengths: ColumnLengths): number => {

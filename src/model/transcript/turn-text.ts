@@ -81,6 +81,7 @@ function searchedTurns(view: View, sessionId: string | undefined): Searched {
     index: searchedWords(connection, turnWords),
     columns: roles,
     isTalk: true,
+    look: () => connection.look(),
     admitted(rows) {
       if (sessionId === undefined) return new Set(rows);
       const found = connection.all<{ row: number }>(
