@@ -95,8 +95,7 @@ export function makeRoom(offers: readonly Offer[], room: Room): readonly Placed[
 
 function fillSection(offer: Offer, room: Room, elsewhere: ReadonlySet<string>): Filled {
   const lines: PlacedLine[] = [];
-  const before = room.quarters - headingQuarters(room.format, { name: offer.name, sessionId: offer.sessionId });
-  let left = before;
+  let left = room.quarters - headingQuarters(room.format, { name: offer.name, sessionId: offer.sessionId });
   let misfits = 0;
   for (const [at, id] of offer.ids.entries()) {
     if (left <= 0 || misfits >= misfitsMax) break;
