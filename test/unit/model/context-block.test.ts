@@ -163,8 +163,9 @@ describe("sections", () => {
       `- [${soon} 1 min, 1 h left] soon`,
       `- [${late} 1 min, 23 h left] late`,
     ]);
-    // A time that is given moves ages, and brings nothing back.
+    // A time that is given moves ages: it brings nothing back, and takes nothing away.
     expect(idsOf({ ...section("tasks"), nowMs: 0 })).not.toContain(gone);
+    expect(idsOf({ ...section("tasks"), nowMs: database.nowMs + 1_000 * hourMs })).toEqual([pinned, soon, late]);
   });
 
   test("stand in the order in which they are asked for, and only those", () => {
