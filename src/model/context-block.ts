@@ -20,6 +20,7 @@ import {
 } from "./context/offers.ts";
 import { makeRoom, type Offer, type Placed } from "./context/room.ts";
 import { toQuarters, toTokens } from "./context/token-count.ts";
+import { checkTime } from "./memory/recall-conditions.ts";
 import type { View } from "./core/transaction.ts";
 import { checkRecall, recall, type RecallInput } from "./recall.ts";
 
@@ -110,8 +111,7 @@ export function checkContext(input: ContextInput): void {
     checkWhole(`sections[${at}].max_lines`, maxLines, 1, contextLinesMax);
   }
   if (sessionId !== undefined) checkSessionId(sessionId);
-  if (nowMs !== undefined && !(Number.isSafeInteger(nowMs) && nowMs >= 0))
-    throw invalid("now must be a time in Unix milliseconds");
+  checkTime("now", nowMs);
 }
 
 function checkWhole(field: string, value: number | undefined, least: number, most: number): void {

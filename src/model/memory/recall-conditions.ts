@@ -17,6 +17,10 @@ export interface Filters {
   readonly sessionId?: string;
   readonly source?: string;
   readonly includeSuperseded?: boolean;
+  /** Stored at or after this time, in Unix milliseconds. */
+  readonly createdFromMs?: number;
+  /** Stored before this time. */
+  readonly createdToMs?: number;
   /** JSON text of a filter over metadata. */
   readonly filter?: string;
 }
@@ -29,6 +33,11 @@ export function checkFilters({ types, sessionId, source, filter }: Filters): voi
   if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
   if (filter !== undefined) checkFilter("filter", filter);
+}
+
+export function checkTime(field: string, timeMs: number | undefined): void {
+  if (timeMs !== undefined && !(Number.isSafeInteger(timeMs) && timeMs >= 0))
+    throw invalid(`${field} must be a time in Unix milliseconds`);
 }
 
 /** Conditions on `__service_memory AS m`. */
@@ -53,6 +62,14 @@ export function buildConditions(view: View, filters: Filters): Conditions {
     const types = [...new Set(filters.types)];
     all.push(`m.type IN (${types.map(() => "?").join(", ")})`);
     params.push(...types);
+  }
+  for (const [comparison, timeMs] of [
+    [">=", filters.createdFromMs],
+    ["<", filters.createdToMs],
+  ] as const) {
+    if (timeMs === undefined) continue;
+    all.push(`m.created_at ${comparison} ?`);
+    params.push(timeMs);
   }
   const said: string[] = [];
   for (const [column, value] of [

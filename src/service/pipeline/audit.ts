@@ -20,6 +20,7 @@ import type {
   UpsertVectorsResponse,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
 import type {
+  CalibrateRequest,
   ErasureCoupon,
   ExtractRequest,
   ExtractResponse,
@@ -132,6 +133,15 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
     {
       action: "memory.context",
       count: (answer) => (answer as GetContextResponse).sections.reduce((sum, { ids }) => sum + ids.length, 0),
+    },
+  ],
+  [
+    "MemoryService.Calibrate",
+    {
+      action: "policy.update",
+      writes: true,
+      resource: () => "embedder",
+      isIdle: (request) => (request as CalibrateRequest).dryRun,
     },
   ],
   ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
