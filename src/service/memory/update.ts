@@ -1,7 +1,7 @@
 /** Changes of what is known beside a memory, over the wires: only the fields that a request gives. */
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { checkChange } from "../../model/memory/memory-update.ts";
+import { checkChange } from "../../model/memory/stored-memories.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { memoryMessage } from "./memory-messages.ts";

@@ -5,8 +5,12 @@ import { eraseMemories } from "../../../../src/model/erasure.ts";
 import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
 import { listMemories } from "../../../../src/model/memory/memory-list.ts";
 import { pinnedMemories, strayPins } from "../../../../src/model/memory/memory-pins.ts";
-import { checkChange, updateMemory } from "../../../../src/model/memory/memory-update.ts";
-import { deleteMemory, sweepMemories } from "../../../../src/model/memory/stored-memories.ts";
+import {
+  checkChange,
+  deleteMemory,
+  sweepMemories,
+  updateMemory,
+} from "../../../../src/model/memory/stored-memories.ts";
 import { recall } from "../../../../src/model/recall.ts";
 import { draft, useMemoryDatabase } from "../../../support/memory-database.ts";
 
