@@ -11,10 +11,11 @@ import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { ingest } from "./memory/memory-ingest.ts";
-import { deleteMemory, getMemory, sweepMemories } from "./memory/stored-memories.ts";
+import { deleteMemory, getMemory, sweepMemories, updateMemory } from "./memory/stored-memories.ts";
 import { deleteMemories, listMemories } from "./memory/memory-list.ts";
 import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory/memory-aging.ts";
 import { removeOutdatedSpaces } from "./memory/memory-vectors.ts";
+import { composeContext } from "./context-block.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
@@ -63,6 +64,7 @@ function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = 
 
 export const writeCommands = {
   "memory.ingest": ingest,
+  "memory.update": updateMemory,
   "memory.forget": deleteMemory,
   "memory.forget_many": deleteMemories,
   "memory.erase": eraseMemories,
@@ -89,6 +91,7 @@ export const readCommands = {
   "memory.get": getMemory,
   "memory.list": listMemories,
   "memory.recall": recall,
+  "memory.context": composeContext,
   "memory.held": heldMemories,
   "embedding.spaces": spaceStates,
   "embedding.missing": unembedded,

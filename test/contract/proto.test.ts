@@ -18,6 +18,7 @@ import { errorCodes } from "../../src/base/faults/errors.ts";
 import { limits } from "../../src/base/limits.ts";
 import { isRequired } from "../../src/server/rest/openapi-schema.ts";
 import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } from "../../src/service/call/methods.ts";
+import { contextTokensDefault } from "../../src/model/context-block.ts";
 import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
 import { docsDefault } from "../../src/model/docs/docs.ts";
@@ -146,6 +147,7 @@ describe("the fields of messages", () => {
     const bounds: Readonly<Record<string, number>> = {
       "RecallRequest.k": recallDefault,
       "AskRequest.k": recallDefault,
+      "GetContextRequest.max_tokens": contextTokensDefault,
       "ListSessionsRequest.limit": limits.sessionsDefault,
       "ListMemoriesRequest.limit": memoriesListDefault,
       "ForgetMemoriesRequest.limit": memoriesListMax,

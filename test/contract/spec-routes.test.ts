@@ -13,6 +13,8 @@ import { agentMemory, controlPlane, type SpecField, type SpecRoute, substrate } 
 
 /** Methods that the specification does not have. */
 const extensionRoutes = new Set([
+  "PATCH /v1/memory/{ns}/{profile}/memories/{id}",
+  "POST /v1/memory/{ns}/{profile}/context",
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
   "GET /v1/memory/{ns}/{profile}/memories",
@@ -41,7 +43,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "k_per_type",
   ],
   "MemoryService.ListSessions": ["limit"],
-  MemoryInput: ["metadata"],
+  MemoryInput: ["metadata", "pinned"],
   "DataService.ListKeys": ["cursor"],
   "DataService.UpsertVector": ["metadata"],
   "DataService.SearchVectors": ["filter", "metric"],

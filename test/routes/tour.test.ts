@@ -15,7 +15,7 @@ import { startNodeProcess } from "../support/node-process.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** The documents whose blocks continue the tour, in the order in which they are run. */
-const continuations = ["docs/concepts.md", "docs/recall.md", "docs/erasure.md"];
+const continuations = ["docs/concepts.md", "docs/recall.md", "docs/context.md", "docs/erasure.md"];
 /** Those that need authentication. */
 const withAuthentication = ["docs/security.md"];
 
@@ -80,6 +80,8 @@ function expectTold(out: string, folder: string): void {
     '"name":"experiment"',
     '"rewound_to"',
     '"matched_terms"',
+    '"nonce":"',
+    /- \[mem_\w{26} 0 min, pinned\] Answer in short sentences/,
     '"distance"',
     '"status":"pending"',
   ])

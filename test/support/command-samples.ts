@@ -80,6 +80,7 @@ const written: Written = {
             source: "chat",
             ttlSecs: 0,
             metadata: "{}",
+            pinned: true,
           },
           { type: "event", summary: "", content: "null" },
         ],
@@ -92,6 +93,13 @@ const written: Written = {
         ],
       },
     ],
+  ],
+  "memory.update": [
+    [
+      { id, pinned: true },
+      { ...memory, pinned: true, supersedes: [] },
+    ],
+    [{ id: "unknown" }, undefined],
   ],
   "memory.forget": [[{ id }, { forgotten: true }]],
   "memory.forget_many": [
@@ -203,6 +211,28 @@ const read: Read = {
       },
     ],
     [{ query: "tea" }, { memories: [], turns: [], emptyReason: "below_gate" }],
+  ],
+  "memory.context": [
+    [
+      {
+        query: "what does she drink?",
+        embedding,
+        embeddedBy: maker.name,
+        maxTokens: 800,
+        format: "json",
+        sections: [{ name: "turns", share: 40, maxLines: 3 }, { name: "memories" }],
+        sessionId: "s-1",
+        nowMs: 1_763_884_867_123,
+      },
+      {
+        body: "a line\n",
+        tokens: 90,
+        sections: [{ name: "turns", ids: ["#3"], leftOut: 1, more: true, cut: 1, tokens: 20, sessionId: "s-1" }],
+        nowMs: 1_763_884_867_123,
+        embedding: "skipped_model",
+      },
+    ],
+    [{}, { body: "", tokens: 81, sections: [], nowMs: 0 }],
   ],
   "memory.held": [[{ memoryIds: [id] }, { held: [] }]],
   "embedding.spaces": [

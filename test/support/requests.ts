@@ -50,7 +50,7 @@ function memorySamples(at: Profile): [string, Request][] {
     ["MemoryService.ListProfiles", { ns: at.ns }],
     [
       "MemoryService.Ingest",
-      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 } }] },
+      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true }] },
     ],
     ["MemoryService.ListMemories", { ...at }],
     [
@@ -69,6 +69,7 @@ function memorySamples(at: Profile): [string, Request][] {
       },
     ],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
+    ["MemoryService.UpdateMemory", { ...at, id: "mem_none", pinned: true }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
     [
       "MemoryService.Recall",
@@ -87,6 +88,19 @@ function memorySamples(at: Profile): [string, Request][] {
         until: 1,
         prefer_session_id: "s",
         k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
+      },
+    ],
+    [
+      "MemoryService.GetContext",
+      {
+        ...at,
+        query: "fact",
+        embedding: [1, 0],
+        max_tokens: 800,
+        format: "json",
+        sections: [{ name: "facts", share: 5, max_lines: 3 }],
+        session_id: "s",
+        now: 1,
       },
     ],
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],

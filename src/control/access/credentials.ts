@@ -119,7 +119,7 @@ function computeDigest(credential: string): string {
 }
 
 /** A key for one purpose, from which neither the signing key nor another purpose's key can be found. */
-function derived(signingKey: SigningKey, purpose: string): Buffer {
+export function derived(signingKey: SigningKey, purpose: string): Buffer {
   const secret = signingKey.privateKey.export({ format: "der", type: "pkcs8" });
   return Buffer.from(hkdfSync("sha256", secret, Buffer.alloc(0), purpose, 32));
 }

@@ -35,7 +35,13 @@ export interface AuditEntry {
   readonly grant?: AuditGrant | undefined;
 }
 
-const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.list", "memory.get", "memory.ask"]);
+const reads: ReadonlySet<AuditAction> = new Set([
+  "memory.recall",
+  "memory.list",
+  "memory.get",
+  "memory.ask",
+  "memory.context",
+]);
 
 /** Whether a stream that is on holds such an event. */
 export function isRecorded(

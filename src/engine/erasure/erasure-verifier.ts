@@ -21,6 +21,7 @@ import { TraceSearch } from "../../format/erasure/traces.ts";
 import { strayMetadata } from "../../model/docs/memory-metadata.ts";
 import { isBatched } from "../../model/core/database-state.ts";
 import { strayMemoryText } from "../../model/memory/keyword.ts";
+import { strayPins } from "../../model/memory/memory-pins.ts";
 import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
 import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
@@ -195,6 +196,7 @@ function leftoverIn(connection: Connection): string | undefined {
       "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "a fingerprint without its memory": isBatched(connection) ? strayFingerprint : undefined,
     "metadata without its memory": strayMetadata(connection),
+    "a pin without its memory": strayPins(connection),
     "words without their turn": strayTurnText(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
       WHERE kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory) LIMIT 1`,

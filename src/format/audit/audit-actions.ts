@@ -15,6 +15,8 @@ export const auditActions = [
   "memory.list",
   "memory.get",
   "memory.ask",
+  "memory.context",
+  "memory.update",
   "ai.extract",
   "ai.ask",
   "ai.embed",
@@ -63,6 +65,8 @@ export const dataActions: ReadonlySet<AuditAction> = new Set([
 /** Actions that only version 2 knows. */
 export const laterActions: ReadonlySet<AuditAction> = new Set([
   ...dataActions,
+  "memory.context",
+  "memory.update",
   "token.revoke",
   "branch.create",
   "branch.delete",

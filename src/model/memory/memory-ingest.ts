@@ -17,6 +17,8 @@ import { isBatched } from "../core/database-state.ts";
 import { findDuplicate, fingerprint } from "./duplicates.ts";
 import { noteFingerprint } from "./fingerprint-index.ts";
 import { indexMemory } from "./keyword.ts";
+import { indexInstructions } from "./latest-memories.ts";
+import { pinMemory } from "./memory-pins.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { removeMemories } from "./memory-removal.ts";
@@ -47,6 +49,8 @@ export interface MemoryInput {
   readonly ttlSecs?: number;
   /** JSON text of an object. No part of what makes two memories the same. */
   readonly metadata?: string;
+  /** Pins it, and the existing one of a duplicate; false and absent change nothing. */
+  readonly pinned?: boolean;
 }
 
 /** The outcome for one memory of a batch. */
@@ -103,7 +107,8 @@ export function checkMemory(name: string, memory: MemoryInput): void {
 
 /**
  * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
- * duplicate of an active memory adds who said it, and its vector where there was none. `taskTtlMaxSecs` caps lifetimes.
+ * duplicate of an active memory adds who said it, its pin, and its vector where there was none. `taskTtlMaxSecs` caps
+ * lifetimes.
  */
 export function ingest(
   tx: Tx,
@@ -129,6 +134,8 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const expiresAt = computeExpiry(tx, memory, taskTtlMaxSecs);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
+  if (memory.type === "instruction") indexInstructions(tx);
+  if (memory.pinned) pinMemory(tx, row);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);
@@ -160,6 +167,7 @@ function acknowledge(
   const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   const { id, row, expiresAt } = same;
+  if (memory.pinned) pinMemory(tx, row);
   return withEmbedding(
     { id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) },
     tx,

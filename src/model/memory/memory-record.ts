@@ -1,5 +1,6 @@
 /** A memory as it is given out. */
 import { joinedMetadata } from "../docs/memory-metadata.ts";
+import { joinedPins } from "./memory-pins.ts";
 import type { View } from "../core/transaction.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
@@ -43,6 +44,8 @@ export interface MemoryRecord {
   expiresAt?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
+  /** Where it is pinned only. */
+  pinned?: true;
   /** On a recall only: fused relevance. */
   score?: number;
   /** On a recall only: which channels found it, in the order topic, keyword, vector. */
@@ -55,20 +58,30 @@ export interface MemoryRecord {
   explain?: MemoryExplanation;
 }
 
+/** A record as SQL gives it. */
+type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned"> & {
+  readonly expiresAt: number | null;
+  readonly metadata: string | null;
+  readonly pinned: number;
+};
+
 /** The memories of these rows, in the order of the rows; every row must exist. */
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
   const { join, column } = joinedMetadata(view);
-  const found = view.connection.all<MemoryRecord & { expiresAt: number | null; metadata: string | null }>(
+  const pins = joinedPins(view);
+  const found = view.connection.all<FoundRecord>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
-            ${column} AS metadata
-     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ${join} ORDER BY wanted.key`,
+            ${column} AS metadata, ${pins.column} AS pinned
+     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
+       ${join} ${pins.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, ...record }) => ({
+  return found.map(({ expiresAt, metadata, pinned, ...record }) => ({
     ...record,
     ...(expiresAt !== null && { expiresAt }),
     ...(metadata !== null && { metadata }),
+    ...(pinned === 1 && { pinned: true as const }),
   }));
 }

@@ -1,13 +1,15 @@
 /**
  * The one way in which a memory is removed: forgotten, expired, ended with its session or erased.
  *
- * Always true: its row, its fingerprint, its provenance, its metadata, its vector and its words go together. Nothing
+ * Always true: its row, its fingerprint, its provenance, its metadata, its pin, its vector and its words go
+ * together. Nothing
  * else refers to a memory by row.
  */
 import { isBatched } from "../core/database-state.ts";
 import { removeFingerprint } from "./fingerprint-index.ts";
 import { unindexMemory } from "./keyword.ts";
 import { removeMetadata } from "../docs/memory-metadata.ts";
+import { unpinMemories } from "./memory-pins.ts";
 import { unembedMemories } from "./memory-vectors.ts";
 import type { Tx } from "../core/transaction.ts";
 
@@ -15,6 +17,7 @@ import type { Tx } from "../core/transaction.ts";
 export function removeMemories(tx: Tx, rows: readonly number[]): void {
   unembedMemories(tx, rows);
   removeMetadata(tx, rows);
+  unpinMemories(tx, rows);
   for (const row of rows) {
     if (isBatched(tx.connection)) removeFingerprint(tx, row);
     tx.connection.run("DELETE FROM __service_memory_provenance WHERE memory = ?", row);

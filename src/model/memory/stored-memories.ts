@@ -1,10 +1,12 @@
 /**
- * Memories that are there: one given by its id, one deleted, and those whose time is over.
+ * Memories that are there: one given by its id, changed or deleted, and those whose time is over.
  *
  * Always true: what has expired is invisible from that instant on (model/memory/memory-presence), whether or not a
  * sweep has come by.
  */
+import { invalid } from "../../base/faults/errors.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { pinMemory, unpinMemories } from "./memory-pins.ts";
 import { presence } from "./memory-presence.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
@@ -30,6 +32,28 @@ export function getMemory(view: View, input: { readonly id: string }): MemoryRec
     ...present.params,
   );
   return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
+}
+
+/** What is to be changed of what is known beside a memory; what is absent stays as it is. */
+interface MemoryChange {
+  readonly pinned?: boolean;
+}
+
+/** Refuses a change of nothing. Reads nothing. */
+export function checkChange(change: MemoryChange): void {
+  if (change.pinned === undefined) throw invalid("give at least one field to change: pinned");
+}
+
+/**
+ * Changes what is known beside the memory, which stays the same one, and gives it as it is then; undefined when there
+ * is none or it has expired. A change to what already holds writes nothing.
+ */
+export function updateMemory(tx: Tx, { id, pinned }: { readonly id: string } & MemoryChange): MemoryRecord | undefined {
+  const row = findRow(tx, id);
+  if (row === undefined) return undefined;
+  if (pinned === true) pinMemory(tx, row);
+  if (pinned === false) unpinMemories(tx, [row]);
+  return getMemory(tx, { id });
 }
 
 /** Deletes a memory for good. What it superseded stays superseded. */

@@ -62,6 +62,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   source: maybe(text),
   ttlSecs: maybe(number),
   metadata: maybe(text),
+  pinned: maybe(boolean),
 });
 
 const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
@@ -87,6 +88,7 @@ const agingPosition = record<AgingPosition>({
 
 export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>> } = {
   "memory.ingest": record({ memories: list(memory), taskTtlMaxSecs: maybe(number) }),
+  "memory.update": record({ id: text, pinned: maybe(boolean) }),
   "memory.forget": record({ id: text }),
   "memory.forget_many": record(listInput),
   "memory.erase": record({ couponId: text, target: erasureTarget, traceKey: bytes }),
@@ -152,6 +154,16 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     searchTurns: maybe(boolean),
     minScore: maybe(record({ keyword: maybe(number), vector: maybe(number) })),
     explain: maybe(boolean),
+  }),
+  "memory.context": record({
+    query: maybe(text),
+    embedding: maybe(vector),
+    embeddedBy: maybe(text),
+    maxTokens: maybe(number),
+    format: maybe(text),
+    sections: maybe(list(record({ name: text, share: maybe(number), maxLines: maybe(number) }))),
+    sessionId: maybe(text),
+    nowMs: maybe(number),
   }),
   "memory.held": record({ memoryIds: list(text) }),
   "embedding.spaces": nothing,

@@ -8,6 +8,7 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import { Credentials, derivedClusterKey } from "../../control/access/credentials.ts";
+import { Fences } from "../../control/access/fences.ts";
 import { KeySet } from "../../control/access/key-set.ts";
 import { Receipts } from "../../control/access/receipts.ts";
 import { Revocations } from "../../control/access/revocations.ts";
@@ -24,6 +25,7 @@ export interface Authentication {
   readonly revocations: Revocations;
   readonly credentials: Credentials;
   readonly receipts: Receipts;
+  readonly fences: Fences;
   /** Of the calls between nodes; never the platform key. */
   readonly clusterKey: string;
   /** `/.well-known/jwks.json`: the public keys, for everyone. */
@@ -76,6 +78,7 @@ export async function openAuthentication(
     revocations,
     credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world, revocations }),
     receipts: new Receipts(signingKey),
+    fences: new Fences(signingKey),
     clusterKey,
     keySetPage,
   };

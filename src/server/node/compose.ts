@@ -64,8 +64,8 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   stack.defer(() => jobs.close());
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.
-  const { tokens, revocations } = authentication;
-  const node = { world, engine, ...control, tokens, revocations, names, erasures: jobs.erasures };
+  const { tokens, revocations, fences } = authentication;
+  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures };
   const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
   const wires = await openWires(base, {

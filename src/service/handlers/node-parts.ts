@@ -3,6 +3,7 @@ import type { World } from "../../base/world.ts";
 import type { Databases } from "../../control/databases/databases.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Tokens } from "../../control/access/tokens.ts";
+import type { Fences } from "../../control/access/fences.ts";
 import type { Revocations } from "../../control/access/revocations.ts";
 import type { NodeNames } from "../../control/databases/node-names.ts";
 import type { Policies } from "../../control/databases/policies.ts";
@@ -21,6 +22,8 @@ export interface NodeParts {
   readonly names: NodeNames;
   readonly policies: Policies;
   readonly audit: AuditLog;
+  /** What tags of context blocks end in. */
+  readonly fences: Fences;
   readonly erasures: Erasures;
   /** What makes vectors for text; undefined on a node without an embedder. */
   readonly embedding: Embedding | undefined;

@@ -28,6 +28,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       source: message.source,
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
+      pinned: message.pinned || undefined,
     }),
   };
 }
@@ -79,6 +80,7 @@ export function memoryMessage(record: MemoryRecord): Memory {
       supersedes: record.supersedes && { values: record.supersedes },
       explain: record.explain,
       currentId: record.currentId,
+      pinned: record.pinned,
     }),
   });
   setJson(message, "content", record.content);

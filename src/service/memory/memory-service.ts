@@ -5,6 +5,7 @@ import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
 import { calibrateHandlers } from "./calibrate.ts";
+import { contextHandlers } from "./context.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
@@ -15,6 +16,7 @@ import { parseMemoryInput, memoryMessage } from "./memory-messages.ts";
 import { profilePolicyHandlers } from "../handlers/policy-service.ts";
 import { recallHandlers } from "./recall.ts";
 import { reembedHandlers } from "./reembed.ts";
+import { updateHandlers } from "./update.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -114,7 +116,9 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
   return {
     ...recordHandlers(node),
     ...memoryListHandlers(node),
+    ...updateHandlers(node),
     ...recallHandlers(node),
+    ...contextHandlers(node),
     ...askHandlers(node),
     ...extractHandlers(node),
     ...sessionHandlers(node),

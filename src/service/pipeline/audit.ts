@@ -26,10 +26,12 @@ import type {
   ExtractResponse,
   ForgetMemoriesResponse,
   ForgetMemoryRequest,
+  GetContextResponse,
   GetMemoryRequest,
   IngestResponse,
   ListMemoriesResponse,
   RecallResponse,
+  UpdateMemoryRequest,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
 import type { AuditAction } from "../../format/audit/audit-actions.ts";
@@ -63,7 +65,8 @@ interface Witness {
   readonly isIdle?: (request: Message, context: Context) => boolean;
 }
 
-const memoryId = (request: Message): string => toRecordId((request as ForgetMemoryRequest | GetMemoryRequest).id);
+const memoryId = (request: Message): string =>
+  toRecordId((request as ForgetMemoryRequest | GetMemoryRequest | UpdateMemoryRequest).id);
 const getDatabaseName = (request: Message): string => (request as Message & { readonly db: string }).db;
 
 function toRecordId(id: string): string {
@@ -99,6 +102,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
       isIdle: (request) => (request as ExtractRequest).dryRun,
     },
   ],
+  ["MemoryService.UpdateMemory", { action: "memory.update", writes: true, resource: memoryId, count: () => 1 }],
   ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
   [
     "MemoryService.ForgetMemories",
@@ -123,6 +127,13 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   [
     "MemoryService.Ask",
     { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length },
+  ],
+  [
+    "MemoryService.GetContext",
+    {
+      action: "memory.context",
+      count: (answer) => (answer as GetContextResponse).sections.reduce((sum, { ids }) => sum + ids.length, 0),
+    },
   ],
   [
     "MemoryService.Calibrate",

@@ -61,6 +61,7 @@ class Churned {
       metadata: JSON.stringify({ tag: word() }),
       sessionId: `session-${Math.floor(this.random() * 10)}`,
       embedding: this.vector(300),
+      pinned: this.live.length % 3 === 0,
       ...topic,
     };
   }

@@ -1,0 +1,25 @@
+/** Changes of what is known beside a memory, over the wires: only the fields that a request gives. */
+import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
+import { checkChange } from "../../model/memory/stored-memories.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
+import { memoryMessage } from "./memory-messages.ts";
+import { requireProfileTarget } from "../handlers/targets.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+
+export function updateHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "updateMemory"> {
+  return {
+    async updateMemory(request, context) {
+      const change = present({ pinned: request.pinned });
+      checkChange(change);
+      const target = await requireProfileTarget(node, context, request);
+      const { value } = seen(
+        context,
+        await node.engine.write(target, "memory.update", { id: request.id, ...change }, engineOptions(context)),
+      );
+      if (!value) throw new ServiceError("not_found", "no memory has this id");
+      return memoryMessage(value);
+    },
+  };
+}
