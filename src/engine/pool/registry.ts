@@ -190,9 +190,25 @@ export class Registry {
     await purging;
   }
 
-  /** Closes every branch of the database, after it has answered every caller, and removes its files. */
+  /** From now on what is open of the database stays open though nobody uses it. */
+  keep(uuid: string): void {
+    this.#slots.keep(uuid);
+  }
+
+  /** Ends that. */
+  unkeep(uuid: string): void {
+    this.#slots.unkeep(uuid);
+  }
+
+  /** Closes every branch of the database, after it has answered every caller, and removes its files: it is deleted. */
   async closeAndRemove(uuid: string): Promise<void> {
     this.#options.deleted.set(uuid, true);
+    await this.abandon(uuid);
+  }
+
+  /** The same for a database that nobody has: should anybody ask for it, it is a new one. */
+  async abandon(uuid: string): Promise<void> {
+    this.#options.catalogs.forget(uuid);
     for (const key of this.#slots.listKeys(uuid)) await this.#handles.close(key, async () => {});
     await this.#options.opener.removeDatabase(uuid);
   }
@@ -284,9 +300,9 @@ export class Registry {
   closeIdle(): boolean {
     const { world, engine } = this.#options;
     const startedMs = world.monotonicMs();
-    for (const [key, database] of this.#slots.entries()) {
+    for (const [key, database] of this.#slots.closable()) {
       if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
-      if (!database.idle || !database.isDrained || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
+      if (database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#slots.take(key);
       this.#handles.closeHandle(database);
       this.#closedSinceTrim++;

@@ -58,6 +58,7 @@ const ownNames = [
   "db",
   "quarantine",
   "seen",
+  "spares",
   "scratch",
   "objects",
   "node-id",

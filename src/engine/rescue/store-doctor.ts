@@ -290,7 +290,7 @@ export class StoreDoctor {
       );
     if (name === undefined && !alone)
       findings.add(
-        "database_unclaimed",
+        isUnwritten(inventory) ? "database_spare" : "database_unclaimed",
         place,
         `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`,
       );
@@ -321,4 +321,13 @@ export class StoreDoctor {
       findings.add("state_unsound", { ...place, branch: branch.listed.name }, error.message);
     }
   }
+}
+
+/** Whether the database is whole and nothing was ever written into it. */
+function isUnwritten({ catalog, branches }: DatabaseInventory): boolean {
+  return (
+    catalog.kind === "sound" &&
+    branches.length <= 1 &&
+    branches.every(({ manifest }) => manifest.kind === "sound" && manifest.value.txid === 0)
+  );
 }
