@@ -43,7 +43,12 @@ export class LaneSpares implements SpareDatabases {
     this.#ready[lane] = most - 1;
     const options = { deadlineMs: this.#parts.world.monotonicMs() + takeMsMax };
     try {
-      const { value } = await this.#parts.call({ uuid: "", branch: mainBranch }, { kind: "take-spare", name }, options, lane);
+      const { value } = await this.#parts.call(
+        { uuid: "", branch: mainBranch },
+        { kind: "take-spare", name },
+        options,
+        lane,
+      );
       return value as string | undefined;
     } catch {
       // Whoever claims the name makes a database of its own, and meets what is wrong with the thread there.

@@ -99,14 +99,7 @@ export async function openEngine(
     started.add(lane);
     return engineLane({ ...settings, time: world.time.memory, lane, isRestarted });
   };
-  const local = new EngineClient(
-    config.engineThreads,
-    startLane,
-    sql,
-    world,
-    log,
-    tellTenants,
-  );
+  const local = new EngineClient(config.engineThreads, startLane, sql, world, log, tellTenants);
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });

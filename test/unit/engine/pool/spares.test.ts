@@ -113,10 +113,12 @@ class Tally {
   /** The store with its puts counted. */
   counting(store: ObjectStore): ObjectStore {
     return new Proxy(store, {
-      get: (target, key: keyof ObjectStore) => (...args: unknown[]) => {
-        if (key === "put") this.puts++;
-        return (target[key] as (...given: unknown[]) => unknown).apply(target, args);
-      },
+      get:
+        (target, key: keyof ObjectStore) =>
+        (...args: unknown[]) => {
+          if (key === "put") this.puts++;
+          return (target[key] as (...given: unknown[]) => unknown).apply(target, args);
+        },
     });
   }
 }
