@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness|grpc|recalls
- * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor,
- * in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
+ * `npm run bench -- [writes|lone|tail|tenants|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness|grpc|recalls
+ * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in
+ * the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
  * alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,6 +22,7 @@ import { benchSql } from "./sql.ts";
 import { benchStorage } from "./storage.ts";
 import { benchStart } from "./start.ts";
 import { benchTail } from "./tail.ts";
+import { benchTenants } from "./tenants.ts";
 import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchLone, benchWrites } from "./writes.ts";
 
@@ -31,6 +32,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   writes: benchWrites,
   lone: benchLone,
   tail: benchTail,
+  tenants: benchTenants,
   fsync: benchFsync,
   sql: benchSql,
   recalls: (directory) => benchRecalls(directory, numbers),

@@ -294,7 +294,7 @@ describe("what is left of spare databases", () => {
     expect([notes(node), files(node), stored(time)]).toEqual([[], [], []]);
   });
 
-  test("is removed after a crash, and what this process makes is its own", async () => {
+  test("F97: is removed after a crash, and what this process makes is its own", async () => {
     const node = await startReady(2);
     const before = stored(node.time);
     const again = startAfter(node, { spareDatabases: 2 });
@@ -306,7 +306,7 @@ describe("what is left of spare databases", () => {
     expect(again.time.store.violations).toEqual([]);
   });
 
-  test("is removed after a crash between the gift and the name", async () => {
+  test("F97: is removed after a crash between the gift and the name", async () => {
     const node = await startReady(1);
     const uuid = await node.time.of(node.client.spares.take(name));
     expect(stored(node.time)).toContain(uuid);
@@ -327,7 +327,7 @@ describe("what is left of spare databases", () => {
     expect(await write(again, uuid, "l")).toMatchObject({ txid: 2 });
   });
 
-  test("stays when anything was written to it, whatever its note says", async () => {
+  test("F97: stays when anything was written to it, whatever its note says", async () => {
     const node = await startReady(1);
     const [uuid] = notes(node);
     await write(node, uuid!);
