@@ -339,6 +339,9 @@ class Story {
     await this.#calls.sleep(20_000);
     const uuids = new Set<string>();
     for await (const { key } of listed(this.#store.calm, "db/")) uuids.add(key.split("/")[1]!);
+    const kept = readNotes(this.#node.directory);
+    if (kept.length > engineOptions.spareDatabases)
+      throw new Violation(`what a process before this one has made ahead is still there: ${kept.join(", ")}`);
     const noted = this.#nodes.flatMap((node) => readNotes(node.directory ?? node.leftDirectory));
     const known = new Set([...this.#databases.map(({ uuid }) => uuid), ...noted]);
     const left = [...uuids].filter((uuid) => !known.has(uuid));
