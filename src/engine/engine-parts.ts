@@ -145,9 +145,7 @@ export class EngineParts {
     this.#events.attach({
       leftBehind: (uuid, afterMs) => jobs.leftBehind(uuid, afterMs),
       inDoubt: (uuid) => jobs.inDoubt(uuid),
-    });
-    this.#events.attach({ closing: (database) => sweeper.closing(database) });
-    this.#events.attach({
+      closing: (database) => sweeper.closing(database),
       fenced: (uuid) => {
         const leaseEpoch = options.coordinated ? ownership.releaseLease(uuid) : undefined;
         if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
@@ -223,7 +221,7 @@ export class EngineParts {
   }
 
   #openDatabaseOpener(): DatabaseOpener {
-    const { options, world, disk, sql, slices, send } = this.#given;
+    const { options, world, disk, sql, slices, readPermits, send } = this.#given;
     const { leaseState, catalogs, places, alarms, copies, vectorPool } = this;
     const shipping: ShippingParts = {
       world,
@@ -248,6 +246,7 @@ export class EngineParts {
       source: this.#source,
       sql,
       slices,
+      readPermits,
       turn: (uuid, act) => this.turns.take(this.getTenant(uuid), act),
       findRetention: (uuid) => this.retentions.of(uuid),
       manifestLanded: (uuid, bytes) => {

@@ -10,6 +10,7 @@ import type { IndexBuilder } from "../model/index/vector-index.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import type { ObjectStore } from "../store/port/object-store.ts";
 import type { EngineOptions, FromEngine } from "./api/protocol.ts";
+import type { ReadPermits } from "./direct-reads/read-permits.ts";
 import type { SqlWriter } from "./process-calls/sql-write.ts";
 import type { SegmentMaker } from "./segments/segment-maker.ts";
 
@@ -30,5 +31,7 @@ export interface EngineSurroundings {
   readonly sql?: SqlWriter | undefined;
   /** How long commands may hold this thread while others wait; by default for as long as they like. */
   readonly slices?: Slices | undefined;
+  /** Permits for another thread to read open files; by default only this thread does. */
+  readonly readPermits?: ReadPermits | undefined;
   readonly send: (message: FromEngine) => void;
 }

@@ -16,6 +16,7 @@ import { ThreadProbe } from "./api/measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./api/protocol.ts";
 import { IdleMemory } from "../sqlite/idle-memory.ts";
 import { attachSlices } from "../sqlite/slices.ts";
+import { ReadPermits } from "./direct-reads/read-permits.ts";
 import { RemoteSql } from "./processes/remote-sql.ts";
 import { ThreadedMaker } from "./segments/threaded-maker.ts";
 
@@ -48,6 +49,7 @@ const engine: Engine = new Engine({
   press: threadedPress,
   maker,
   sql,
+  readPermits: new ReadPermits(send),
   slices: attachSlices(options.lane),
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,

@@ -8,6 +8,7 @@ import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./
 import { nextDue } from "./next-expiry.ts";
 import { eraseMemories, heldMemories, deleteErasureNotes } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
+import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { ingest } from "./memory/memory-ingest.ts";
 import { deleteMemory, getMemory, sweepMemories } from "./memory/stored-memories.ts";
@@ -68,6 +69,7 @@ export const writeCommands = {
   "erasure.settled": deleteErasureNotes,
   "embedding.fill": fillIn,
   "embedding.retire": removeOutdatedSpaces,
+  "embedding.floor": takeFloor,
   "session.end": endSession,
   "turn.append": appendTurn,
   "kv.put": kvPut,
@@ -90,6 +92,7 @@ export const readCommands = {
   "memory.held": heldMemories,
   "embedding.spaces": spaceStates,
   "embedding.missing": unembedded,
+  "embedding.measure": measureFloor,
   "session.list": listSessions,
   "turn.last": lastTurns,
   "turn.search": searchTurns,

@@ -88,9 +88,11 @@ async function victimTimes(node: NodeProcess, sentences: readonly string[], firs
 /** The promise that the bench measures: at most three times the p99 alone, and 50 ms. */
 const computeMost = (aloneMs: number): number => 3 * aloneMs + 50;
 
-export async function benchFairness(directory: string): Promise<void> {
+/** All kinds of load, or only those of the given numbers, from 1. */
+export async function benchFairness(directory: string, numbers: readonly number[] = []): Promise<void> {
   const sentences = buildSentences(4_096);
   for (const [hostileKind, hostility] of hostilities.entries()) {
+    if (numbers.length > 0 && !numbers.includes(hostileKind + 1)) continue;
     const node = await startNodeProcess(join(directory, hostility.what.replaceAll(/\W/g, "-")));
     await prepare(node, sentences);
     await victimTimes(node, sentences, 0);

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- [writes|lone|tail|tenants|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness|grpc|recalls
- * [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in
- * the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
+ * `npm run bench -- [writes|lone|tail|tenants|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1 …]|growth
+ * [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor,
+ * in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers that others make, when asked
  * alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,6 +13,7 @@ import { benchCluster } from "./cluster.ts";
 import { benchEmbed } from "./embed.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
+import { benchGrowth } from "./growth.ts";
 import { benchGrpc } from "./grpc.ts";
 import { benchMemory } from "./memory.ts";
 import { benchPeers } from "./peers/peers.ts";
@@ -47,7 +48,8 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   cluster: benchCluster,
   embed: benchEmbed,
   erasure: benchErasure,
-  fairness: benchFairness,
+  fairness: (directory) => benchFairness(directory, numbers),
+  growth: (directory) => benchGrowth(directory, numbers),
   grpc: benchGrpc,
   scale: benchScale,
   start: benchStart,

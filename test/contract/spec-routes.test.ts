@@ -18,6 +18,7 @@ const extensionRoutes = new Set([
   "GET /v1/memory/{ns}/{profile}/memories",
   "POST /v1/memory/{ns}/{profile}/forget",
   "POST /v1/memory/{ns}/{profile}/reembed",
+  "POST /v1/memory/{ns}/{profile}/calibrate",
   "DELETE /v1/databases/{db}/tokens/{jti}",
   "DELETE /v1/namespaces/{ns}/tokens/{jti}",
   "POST /v1/db/{db}/vectors/{coll}/batch",
@@ -29,7 +30,16 @@ const extensionRoutes = new Set([
 
 /** Request fields that the specification does not have, all optional. */
 const extensionFields: { readonly [place: string]: readonly string[] } = {
-  "MemoryService.Recall": ["min_score", "search_turns", "explain", "filter"],
+  "MemoryService.Recall": [
+    "min_score",
+    "search_turns",
+    "explain",
+    "filter",
+    "since",
+    "until",
+    "prefer_session_id",
+    "k_per_type",
+  ],
   "MemoryService.ListSessions": ["limit"],
   MemoryInput: ["metadata"],
   "DataService.ListKeys": ["cursor"],

@@ -79,7 +79,12 @@ onBoth(
   "memory-08 over %s: an unknown profile recalls nothing and is not created; with Min-Txid it is not found",
   async (name) => {
     const profile = new Profile(name);
-    expect((await ok(profile.recall({ query: "anything" }))).body).toEqual({ memories: [], turns: [], txid: 0 });
+    expect((await ok(profile.recall({ query: "anything" }))).body).toEqual({
+      memories: [],
+      turns: [],
+      txid: 0,
+      empty_reason: "nothing_stored",
+    });
     expect(await profile.sessions()).toEqual([]);
     expect((await ok(profile.endSession("s"))).txid).toBe(0);
     expect(await profile.recall({ query: "anything" }, { "Service-Min-Txid": "1" })).toMatchObject({
@@ -133,7 +138,13 @@ onBoth(
     expect(await profile.summaries({ query: "bananas" })).toEqual(["bananas are yellow"]);
     const degraded = await ok(profile.recall({ query: "bananas", embedding: [1, 0] }));
     expect(degraded.body.memories.map(({ channels }: { channels: string[] }) => channels)).toEqual([["keyword"]]);
-    expect((await ok(profile.recall({ embedding: [1, 0] }))).body.memories).toEqual([]);
+    expect(degraded.body.embedding).toBe("skipped_dimension");
+    expect((await ok(profile.recall({ embedding: [1, 0] }))).body).toMatchObject({
+      memories: [],
+      embedding: "skipped_dimension",
+      empty_reason: "vector_skipped",
+    });
+    expect((await ok(profile.recall({ embedding: [1, 0, 0] }))).body.embedding).toBeUndefined();
   },
 );
 

@@ -4,6 +4,7 @@ import { palimpsest } from "../support/command-runs.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { computeVector } from "../support/model-server.ts";
 import { ok, startService } from "../support/service.ts";
+import { wireNames } from "../support/wires.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { embedRetiredRowsMax } from "../../src/service/memory/reembed.ts";
 import { model, nodeWith, Profile, sent, useEmbeddingNode, variables, wire } from "../support/embedding-node.ts";
@@ -55,6 +56,10 @@ test("another model of the same dimension is not mixed in before a reembed, whic
   model.requests.length = 0;
   expect(await p.ingest({ summary: "a new one" })).toEqual(["skipped_model"]);
   expect(await p.recall({ query: "a new one", k: 1, include_turns: true })).toEqual(["a new one: keyword"]);
+  for (const name of wireNames) {
+    const { body } = await ok(node.wire(name).call("MemoryService.Recall", { ...p.at, query: "a new one" }));
+    expect(body.embedding, name).toBe("skipped_model");
+  }
   const appended = await p.append("s-1", "goldfinch 4");
   expect(appended.body.embedding).toBe("skipped_model");
   expect(model.requests).toEqual([]);
@@ -78,6 +83,8 @@ test("another model of the same dimension is not mixed in before a reembed, whic
   expect(
     (await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "goldfinch", include_turns: true }))).body.turns,
   ).toHaveLength(4);
+  const { body: mended } = await ok(p.wire.call("MemoryService.Recall", { ...p.at, query: "a new one" }));
+  expect(mended.embedding).toBeUndefined();
   // All is done: nothing is sent again.
   model.requests.length = 0;
   expect(await p.reembed()).toMatchObject({ embedded: 0, left: 0 });

@@ -27,13 +27,13 @@ const filters = {
   sessionId: "s-1",
   source: "chat",
   includeSuperseded: true,
+  createdFromMs: 0,
+  createdToMs: 1_763_884_867_123,
   filter: '{"tag":"x"}',
 };
 const listed = {
   ...filters,
   topicKey: "drink",
-  createdFromMs: 0,
-  createdToMs: 1_763_884_867_123,
   order: "asc",
   limit: 10,
   cursor: "YTEyIGlk",
@@ -112,6 +112,7 @@ const written: Written = {
     ],
   ],
   "embedding.retire": [[{ kind: "turn", embeddedBy: maker.name, rowsMax: 500 }, { more: false }]],
+  "embedding.floor": [[{ embeddedBy: maker.name, floor: 0.312 }, { taken: true }]],
   "session.end": [
     [
       { sessionId: "s-1", turns: true },
@@ -173,6 +174,8 @@ const read: Read = {
         embeddedBy: maker.name,
         topicKey: "drink",
         k: 10,
+        kPerType: { fact: 3, event: 1, instruction: 2, task: 4 },
+        preferSessionId: "s-1",
         includeTurns: true,
         searchTurns: false,
         minScore: { keyword: 0.5, vector: -1 },
@@ -182,6 +185,7 @@ const read: Read = {
         memories: [
           {
             ...memory,
+            currentId: id,
             score: 0.016_393_442_622_950_82,
             channels: ["topic", "vector"],
             explain: { channels: [{ channel: "topic", rank: 1, score: 1, approximate: false }], matchedTerms: ["tea"] },
@@ -189,8 +193,16 @@ const read: Read = {
         ],
         turns: [{ ...turn, distance: 2 ** -60 }],
         embedding: "skipped_model",
+        nearMisses: [
+          {
+            id,
+            reasons: [{ channel: "vector", reason: "vector_below_floor", value: 0.1, needed: 0.2 }],
+            matchedTerms: ["tea"],
+          },
+        ],
       },
     ],
+    [{ query: "tea" }, { memories: [], turns: [], emptyReason: "below_gate" }],
   ],
   "memory.held": [[{ memoryIds: [id] }, { held: [] }]],
   "embedding.spaces": [
@@ -200,6 +212,22 @@ const read: Read = {
     [
       { kind: "memory", embeddedBy: maker.name, after: -1 },
       { items: [{ row: 7, createdAt: 1_763_884_867_123, text: "tea" }], next: undefined },
+    ],
+  ],
+  "embedding.measure": [
+    [
+      { embeddedBy: maker.name, unrelatedShare: 0.02, seed: 4_294_967_295 },
+      {
+        memories: 150,
+        floorBefore: 0.2,
+        floor: 0.312,
+        unrelated: { pairs: 10_000, median: 0.1, highest: 0.7, shareBefore: 0.1, share: 0.0199 },
+        related: { pairs: 0 },
+      },
+    ],
+    [
+      { embeddedBy: maker.name, unrelatedShare: 0.02, seed: 0 },
+      { refused: "foreign", embeddedBy: undefined },
     ],
   ],
   "session.list": [[{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }]],

@@ -51,7 +51,7 @@ ${accepted.join("\n")}
 | \`OTEL_EXPORTER_OTLP_ENDPOINT\` and its neighbours | where traces go: see [operations.md](operations.md#traces) |
 | \`NODE_EXTRA_CA_CERTS\` | further certificate authorities for calls to other nodes, models and stores |
 | \`NODE_COMPILE_CACHE\` | where the command keeps compiled code: \`~/.cache/palimpsest\` unless set |
-| \`PALIMPSEST_TOKEN\` | token of the commands \`policy\`, \`audit\` and \`reembed\`; a node does not read it |
+| \`PALIMPSEST_TOKEN\` | token of \`policy\`, \`audit\`, \`reembed\` and \`calibrate\`; a node does not read it |
 `;
 }
 

@@ -8,6 +8,7 @@ export const unserved: ReadonlySet<string> = new Set([
   "MemoryService.Ask",
   "MemoryService.Extract",
   "MemoryService.Reembed",
+  "MemoryService.Calibrate",
 ]);
 
 interface Profile {
@@ -82,6 +83,10 @@ function memorySamples(at: Profile): [string, Request][] {
         explain: false,
         min_score: { keyword: 0.5 },
         filter: { a: 1 },
+        since: 0,
+        until: 1,
+        prefer_session_id: "s",
+        k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
       },
     ],
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
@@ -90,6 +95,7 @@ function memorySamples(at: Profile): [string, Request][] {
       { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true },
     ],
     ["MemoryService.Reembed", { ...at, cursor: "memory-0" }],
+    ["MemoryService.Calibrate", { ...at, unrelated_share: 0.02, seed: 1, dry_run: false }],
     ["MemoryService.ListSessions", { ...at }],
     ["MemoryService.EndSession", { ...at, sid: "s" }],
     ["MemoryService.CreateErasure", { ...at, memory_id: "mem_none" }],

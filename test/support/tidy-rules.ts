@@ -53,6 +53,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   engine: [
     "process-calls",
     "api",
+    "direct-reads",
     "local",
     "history",
     "segments",

@@ -625,7 +625,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
 
   /**
    * What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level
-   * of a policy, `namespace` or `profile`.
+   * of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set.
    *
    * @generated from field: optional string resource = 9;
    */

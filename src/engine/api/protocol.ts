@@ -213,6 +213,18 @@ export interface Pinned extends Sight {
   readonly token: number;
 }
 
+/** A file that an engine thread permits the main thread to read. */
+export interface PermittedFile {
+  readonly uuid: string;
+  readonly branch: string;
+  readonly path: string;
+  /** When the branch ceases to exist, Unix ms. */
+  readonly expiresAtMs: number;
+  /** Of transaction ids up to this one some may have been lost. */
+  readonly lostTxidMax: number;
+  readonly retention: MemoryRetention | undefined;
+}
+
 export interface EngineCall {
   readonly id: number;
   readonly target: Target;
@@ -270,6 +282,14 @@ export type FromEngine =
   | { readonly kind: "fenced"; readonly uuid: string; readonly leaseEpoch: number }
   /** A manifest of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
+  /** The main thread may read the file until it is told otherwise; `shared` is the memory of the permit's words. */
+  | {
+      readonly kind: "read-permit";
+      readonly id: number;
+      readonly file: PermittedFile;
+      readonly shared: SharedArrayBuffer;
+    }
+  | { readonly kind: "read-permit-ended"; readonly id: number }
   /** What an operator must look at has changed. */
   | { readonly kind: "alarms"; readonly counts: AlarmCounts }
   | { readonly kind: "measured"; readonly id: number; readonly measures: EngineMeasures }

@@ -8,6 +8,7 @@ import type { Disk } from "../../base/disk.ts";
 import type { Slices } from "../../sqlite/slices.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import type { Completion } from "../api/protocol.ts";
+import type { ReadPermits } from "../direct-reads/read-permits.ts";
 import type { SqlWriter, TicketedSql } from "../process-calls/sql-write.ts";
 import type { WritePermissionOptions } from "./write-permission.ts";
 
@@ -46,6 +47,8 @@ export interface DatabaseOptions {
   readonly vectors: VectorCache;
   readonly writeQueueDepth: number;
   readonly permission: Omit<WritePermissionOptions, "manifest" | "knownTxid" | "knowsAll">;
+  /** Name of the branch. */
+  readonly branch: string;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   /**
@@ -61,6 +64,8 @@ export interface DatabaseOptions {
   readonly sql?: SqlWriter | undefined;
   /** How long commands may hold the thread while others wait; without them, for as long as they like. */
   readonly slices?: Slices | undefined;
+  /** Permits for the main thread to read the file; without them only this thread does. */
+  readonly readPermits?: ReadPermits | undefined;
   /** Runs the act when it is the turn of the database's tenant. */
   readonly turn?: ((act: () => void) => void) | undefined;
   readonly events: DatabaseEvents;

@@ -14,15 +14,15 @@
 import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { Signal } from "../../base/signal.ts";
-import type { World } from "../../base/world.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../model/commands.ts";
 import { isSliceOver } from "../../sqlite/slices.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { ReplyGate } from "./reply-gate.ts";
 import { Fenced } from "../history/manifest-writer.ts";
 import type { Sight } from "../process-calls/command-call.ts";
-import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
+import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
+import { FilePermit } from "../direct-reads/file-permit.ts";
 import { HandleState } from "./handle-state.ts";
 import { WalCheckpointer } from "./wal-checkpointer.ts";
 import { LogSync } from "./log-sync.ts";
@@ -36,9 +36,6 @@ import { WritePermission } from "./write-permission.ts";
 import type { Backlog } from "../api/measures.ts";
 
 export class Database {
-  readonly #world: World;
-  readonly #events: DatabaseEvents;
-  readonly #vectors: DatabaseOptions["vectors"];
   readonly #wal: WalFile;
   readonly #state: HandleState;
   readonly #writes: WriteQueue;
@@ -46,10 +43,10 @@ export class Database {
   readonly #log: WalCheckpointer;
   readonly #walCheckpoints: WalCheckpointPolicy;
   readonly #writer: WritePermission;
-  readonly #expiresAtMs: number;
-  readonly #isDeleted: () => boolean;
+  readonly #options: DatabaseOptions;
   readonly #answers: ReplyGate;
   readonly #transactions: Transactions;
+  readonly #permit: FilePermit;
   /** Raised when `idle`, `isDrained`, `poisoned` or `inUse` may have changed. */
   readonly rested = new Signal();
   #pins = 0;
@@ -57,21 +54,11 @@ export class Database {
 
   constructor(options: DatabaseOptions) {
     const { opened, world, disk, events, slices } = options;
-    this.#expiresAtMs = options.expiresAtMs;
-    this.#isDeleted = options.isDeleted;
-    this.#world = world;
-    this.#events = events;
+    this.#options = options;
     slices?.attach(opened.connection);
-    this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
-    this.#log = new WalCheckpointer(
-      this.#wal,
-      opened,
-      world,
-      disk,
-      options.logCheckpointBytes,
-      () => slices?.isShared ?? false,
-    );
+    const isShared = (): boolean => slices?.isShared ?? false;
+    this.#log = new WalCheckpointer(this.#wal, opened, world, disk, options.logCheckpointBytes, isShared);
     const writer = (this.#writer = new WritePermission({
       ...options.permission,
       manifest: opened.manifest,
@@ -79,7 +66,8 @@ export class Database {
       knowsAll: opened.knowsAll,
     }));
     const recovered = this.#log.bytes > 0;
-    const state = (this.#state = new HandleState(opened, writer, recovered, (error) => events.poisoned(error)));
+    const state = (this.#state = new HandleState(opened, writer, recovered, (error) => this.#failed(error)));
+    this.#permit = new FilePermit(options, state);
     this.#sync = new LogSync({
       wal: this.#wal,
       largePermits: options.largeSyncs,
@@ -163,12 +151,12 @@ export class Database {
 
   /** Whether the branch exists no more: its time is over, or it was deleted while it was open or being opened. */
   get ended(): boolean {
-    return this.#expiresAtMs <= this.#world.nowMs() || this.#isDeleted();
+    return this.#options.expiresAtMs <= this.#options.world.nowMs() || this.#options.isDeleted();
   }
 
   /** Whether that is sure, so that its file can go. */
   get surelyEnded(): boolean {
-    return this.#expiresAtMs <= this.#world.time.sureMs() || this.#isDeleted();
+    return this.#options.expiresAtMs <= this.#options.world.time.sureMs() || this.#options.isDeleted();
   }
 
   /** Whether object storage covers everything that was committed. */
@@ -199,7 +187,7 @@ export class Database {
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   write(item: WriteItem): void {
-    if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
+    if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#options.world.monotonicMs();
     this.#writes.offer(item);
   }
 
@@ -208,10 +196,11 @@ export class Database {
    * no other node has a newer state.
    */
   read(command: ReadKind, input: unknown, completion: Completion, isPrimary = false): void {
-    this.lastUsedMs = this.#world.monotonicMs();
+    this.lastUsedMs = this.#options.world.monotonicMs();
     const txid = this.#state.committedTxid;
     const full = this.#answers.whyFull(isPrimary && !this.#writer.isSole);
     if (full !== undefined) return completion.failed(this.#writes.overloaded(full), this.safeTxid);
+    this.#permit.asked(command);
     const { read, seenTxid } = this.#writes.runsElsewhere
       ? this.#transactions.readSeeing(command, input)
       : { read: this.#transactions.readNow(command, input), seenTxid: txid };
@@ -244,7 +233,7 @@ export class Database {
 
   /** Settles once object storage covers everything that is committed now. */
   sync(completion: Completion): void {
-    this.lastUsedMs = this.#world.monotonicMs();
+    this.lastUsedMs = this.#options.world.monotonicMs();
     const txid = this.#state.committedTxid;
     const done = (): void => completion.done({ value: undefined, txid });
     // A branch that was never written has no manifest: its claim makes it exist in object storage. If another node has
@@ -256,7 +245,7 @@ export class Database {
 
   /** Keeps the handle open while another process reads the file. Gives what a command would see now. */
   pin(): Sight {
-    this.lastUsedMs = this.#world.monotonicMs();
+    this.lastUsedMs = this.#options.world.monotonicMs();
     this.#pins++;
     return this.#transactions.sight();
   }
@@ -266,7 +255,7 @@ export class Database {
     this.pin();
     try {
       await this.#walCheckpoints.scrub(deadlineMs);
-      await this.#vectors.forgotten();
+      await this.#options.vectors.forgotten();
     } catch (error) {
       if (error instanceof ServiceError) throw error;
       this.failHandle(error);
@@ -281,7 +270,7 @@ export class Database {
   unpin(seenTxid: number, completion: Completion, isPrimary = false): void {
     assert(this.#pins > 0, "a pin ends once");
     this.#pins--;
-    this.lastUsedMs = this.#world.monotonicMs();
+    this.lastUsedMs = this.#options.world.monotonicMs();
     this.#answers.afterRead(
       seenTxid,
       isPrimary,
@@ -299,16 +288,20 @@ export class Database {
   /** Checkpoints the WAL and closes; what object storage does not cover yet stays in the log. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
+    this.#permit.end();
     this.#transactions.close();
     this.#writer.shipperOrNone?.close(closed());
     this.#state.opened.log.close();
     if (!this.isDrained) return this.#wal.closeKeeping(this.#state.opened.connection);
-    this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${getErrorCode(error)})`));
+    this.#log.close((error) =>
+      this.#options.events.notice(`the log was not folded in at close (${getErrorCode(error)})`),
+    );
   }
 
   /** Closes a failed handle when nothing reads or syncs: every caller is refused, the log stays for its proof. */
   closeFailed(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
+    this.#permit.end();
     this.#writes.refuse();
     this.#transactions.close();
     this.#writer.shipperOrNone?.close(this.#state.loss);
@@ -318,6 +311,7 @@ export class Database {
 
   /** Turns away every write that has not begun: another node may have the database. */
   turnAway(): void {
+    this.#permit.revoke();
     this.#writes.turnAway();
   }
 
@@ -349,6 +343,7 @@ export class Database {
   shippingMoved(): void {
     this.mayRest();
     if (this.#state.poisoned) return;
+    this.#permit.moved();
     this.#walCheckpoints.shippingMoved();
     this.#writes.wake();
   }
@@ -356,9 +351,9 @@ export class Database {
   /** Takes note of a commit, and has it synced and shipped. */
   #note(items: readonly WriteItem[]): void {
     const { shipperOrNone } = this.#writer;
-    this.#world.crashPoint("committed");
+    this.#options.world.crashPoint("committed");
     this.#state.committed();
-    this.#events.committed(items.length);
+    this.#options.events.committed(items.length);
     const grown = this.#log.written(items.reduce((sum, { bytes }) => sum + bytes, 0));
     if (grown > 0) shipperOrNone?.logged(grown);
     this.#sync.grown(grown);
@@ -372,11 +367,12 @@ export class Database {
   }
 
   #onSynced(txid: number): void {
-    this.#world.crashPoint("synced");
-    this.#events.synced();
+    this.#options.world.crashPoint("synced");
+    this.#options.events.synced();
     this.#writes.synced();
     if (this.#state.poisoned) return;
     this.#state.synced.raise(Math.max(this.#state.synced.level, txid));
+    this.#permit.moved();
     this.#writer.shipperOrNone?.synced(txid);
     if (!this.#state.synced.reached(this.#state.committedTxid)) this.#startSync();
     // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
@@ -388,9 +384,14 @@ export class Database {
     this.#state.failHandle(error);
   }
 
+  #failed(error: unknown): void {
+    this.#permit.revoke();
+    this.#options.events.poisoned(error);
+  }
+
   /** Something has ended that may have kept the handle from being idle, covered or closed. */
   readonly mayRest = (): void => {
     this.rested.raise();
-    this.#events.rested();
+    this.#options.events.rested();
   };
 }

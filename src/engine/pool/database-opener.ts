@@ -30,6 +30,7 @@ import {
   removeLeftovers,
 } from "../local/database-files.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
+import type { ReadPermits } from "../direct-reads/read-permits.ts";
 import { LostObject } from "../api/missing-objects.ts";
 import { readClosedState, type Opened } from "../opening/opened-file.ts";
 import { BranchOpening, type OpeningParts } from "../opening/branch-opening.ts";
@@ -53,6 +54,7 @@ export interface DatabaseOpenerParts extends BranchClaimsParts {
   /** What runs user SQL that writes, and writes that take long; without one, the thread itself. */
   readonly sql: SqlWriter | undefined;
   readonly slices: Slices | undefined;
+  readonly readPermits: ReadPermits | undefined;
   /** Runs the act when it is the turn of the database's tenant. */
   readonly turn: (uuid: string, act: () => void) => void;
   /** How long a standard write of the database may wait until it is shipped. */
@@ -159,7 +161,7 @@ export class DatabaseOpener {
     events: DatabaseEvents,
     shipper: Shipper | undefined,
   ): DatabaseOptions {
-    const { catalogs, engine, world, disk, leaseState, sql, slices } = this.#parts;
+    const { catalogs, engine, world, disk, leaseState, sql, slices, readPermits } = this.#parts;
     const { uuid } = opened;
     return {
       opened,
@@ -174,6 +176,7 @@ export class DatabaseOpener {
         unshippedMsMax: engine.unshippedMsMax,
         unshippedBytesMax: engine.unshippedBytesMax,
       },
+      branch: branch.name,
       expiresAtMs: branch.ttlAtMs ?? Infinity,
       isDeleted: () => catalogs.isDeleted(uuid, branch.id),
       logCheckpointBytes: engine.logCheckpointBytes,
@@ -181,6 +184,7 @@ export class DatabaseOpener {
       retention: () => this.#parts.findRetention(uuid),
       sql,
       slices,
+      readPermits,
       turn: (act) => this.#parts.turn(uuid, act),
       events,
     };

@@ -17,7 +17,9 @@ import { EnginePort, type CallOptions, type PortCall } from "../api/engine-port.
 import type { LeaseSpan } from "../api/lease-expiry.ts";
 import { LaneSpares } from "./lane-spares.ts";
 import { LanesUse } from "./lanes-use.ts";
+import { LongReads } from "./long-reads.ts";
 import type { EngineMeasures, EngineCounters } from "../api/measures.ts";
+import { DirectReaders } from "../direct-reads/direct-readers.ts";
 import { ProcessWork } from "../processes/process-work.ts";
 import {
   computeLane,
@@ -41,10 +43,12 @@ export class EngineClient extends EnginePort {
   readonly #lanes: EngineLanes;
   readonly #waiting: WaitingCalls;
   readonly #processes: ProcessWork;
+  readonly #readers: DirectReaders;
   readonly #sql: SqlPool | undefined;
   readonly #lanesUse: LanesUse;
   /** Databases that were made ahead. */
   readonly spares: LaneSpares;
+  readonly #longReads: LongReads;
   /** Names of databases, by uuid. */
   readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
   readonly #world: World;
@@ -68,11 +72,13 @@ export class EngineClient extends EnginePort {
     tellTenants: (lane: number, count: number) => void = () => {},
   ) {
     super();
-    this.#lanesUse = new LanesUse(threads, tellTenants);
+    this.#lanesUse = new LanesUse(threads, world, tellTenants);
+    this.#longReads = new LongReads(world);
     this.#sql = sql;
     this.#world = world;
     this.#log = log;
     this.#waiting = new WaitingCalls(world);
+    this.#readers = new DirectReaders(world);
     this.#processes = new ProcessWork({
       sql,
       world,
@@ -94,6 +100,7 @@ export class EngineClient extends EnginePort {
       heard: (lane, message) => this.#hear(lane, message),
       lost: (lane) => {
         this.spares.told(lane, 0);
+        this.#readers.lost(lane);
         this.#waiting.lose(lane);
       },
       endWrites: (lane) => sql?.endWrites(lane),
@@ -102,6 +109,8 @@ export class EngineClient extends EnginePort {
 
   async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     switch (call.kind) {
+      case "read":
+        return this.#readDirectly(target, call, options) ?? this.#read(target, call, options);
       case "sql-read":
         return this.#processes.read(target, { batch: call.batch }, options);
       case "sql-write":
@@ -112,7 +121,6 @@ export class EngineClient extends EnginePort {
         );
       case "write":
         return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
-      case "read":
       case "sync":
       case "branch":
       case "drop":
@@ -169,6 +177,7 @@ export class EngineClient extends EnginePort {
 
   /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
   renewLease(until: LeaseSpan | undefined): void {
+    if (until === undefined) this.#readers.closeAll();
     this.#lanes.renewLease(until);
   }
 
@@ -213,6 +222,25 @@ export class EngineClient extends EnginePort {
     return counters;
   }
 
+  /** The answer, where this thread may read the file by itself and the caller does not ask for the branch's writer. */
+  #readDirectly(
+    target: Target,
+    { command, input }: Extract<PortCall, { kind: "read" }>,
+    { minTxid = 0, consistency }: CallOptions,
+  ): Answer | undefined {
+    if (this.#closing || consistency === "primary") return undefined;
+    return this.#readers.read(target, { command, input, minTxid });
+  }
+
+  /** One of a kind that has taken long goes to a process at once, where other tenants would wait for it. */
+  #read(target: Target, call: Extract<PortCall, { kind: "read" }>, options: CallOptions): Promise<Answer> {
+    const { uuid } = target;
+    const isShared = this.#lanesUse.wasShared(computeLane(uuid, this.#lanes.count));
+    if (isShared && this.#sql && this.#longReads.expects(uuid, call.command))
+      return this.#processes.read(target, { command: call.command, input: call.input }, options);
+    return this.#call(target, call, options);
+  }
+
   async #call(
     target: Target,
     work: Work,
@@ -249,8 +277,10 @@ export class EngineClient extends EnginePort {
     } finally {
       this.#lanesUse.end(lane, tenant);
     }
-    if (answer.isLong && work.kind === "read")
+    if (answer.isLong && work.kind === "read") {
+      this.#longReads.note(uuid, work.command);
       return this.#processes.read(target, { command: work.command, input: work.input }, options);
+    }
     return { value: unwrapAnswer(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }
 
@@ -260,6 +290,9 @@ export class EngineClient extends EnginePort {
         for (const answer of message.answers) this.#waiting.answer(answer);
         this.#world.crashPoint("answered");
         return;
+      case "read-permit":
+      case "read-permit-ended":
+        return this.#readers.hear(lane, message);
       case "sql-run":
         return void this.#runInProcess(lane, message);
       case "event":

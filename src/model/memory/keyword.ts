@@ -9,7 +9,7 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import { readContent, textLeaves } from "../core/content.ts";
 import { searchedWords } from "../ranking/pending-index.ts";
 import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordSearch } from "../ranking/rank.ts";
-import { admitted, type Conditions } from "./recall-conditions.ts";
+import { admitter, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { addWords, removeWords, renewWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
@@ -90,7 +90,8 @@ function searchedMemories(view: View, conditions: Conditions): Searched {
     index: searchedWords(view.connection, memoryWords),
     columns: roles,
     isTalk: false,
-    admitted: (rows) => admitted(view, conditions, rows),
+    look: () => view.connection.look(),
+    admitted: admitter(view, conditions),
     speakers(rows) {
       const found = view.connection.all<{ row: number; source: string }>(
         `SELECT m.row, m.source FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value

@@ -11,7 +11,7 @@ import { checkText } from "../../format/core/names.ts";
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
-import { checkFilters, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
+import { checkFilters, checkTime, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export const memoriesListDefault = 50;
@@ -27,10 +27,6 @@ export const memoriesLooksMax = 5_000;
 /** What a memory must meet to be listed or forgotten. */
 interface ListConditions extends Filters {
   readonly topicKey?: string;
-  /** Stored at or after this time, in Unix milliseconds. */
-  readonly createdFromMs?: number;
-  /** Stored before this time. */
-  readonly createdToMs?: number;
 }
 
 export interface ListInput extends ListConditions {
@@ -69,11 +65,6 @@ export function checkDeletion(input: ListInput): void {
     );
   }
   checkList(input);
-}
-
-function checkTime(field: string, timeMs: number | undefined): void {
-  if (timeMs !== undefined && !(Number.isSafeInteger(timeMs) && timeMs >= 0))
-    throw invalid(`${field} must be a time in Unix milliseconds`);
 }
 
 /**

@@ -47,6 +47,8 @@ export interface MemoryRecord {
   score?: number;
   /** On a recall only: which channels found it, in the order topic, keyword, vector. */
   channels?: string[];
+  /** On a recall of superseded memories only: the id of the one that holds now on its topic, if any does. */
+  currentId?: string;
   /** On a single get only: the ids that it superseded itself, oldest first. */
   supersedes?: string[];
   /** On a recall with `explain` only. */

@@ -55,6 +55,11 @@ export function findMaker(view: View, { space }: VectorSpace): Maker | undefined
     : undefined;
 }
 
+/** Replaces the floor of the embedder whose vectors the space holds. */
+export function setFloor(tx: Tx, { space }: VectorSpace, floor: number): void {
+  tx.connection.run("UPDATE __service_vector_maker SET floor = ? WHERE space = ? AND floor <> ?", floor, space, floor);
+}
+
 /** Whether the space is not for this embedder's vectors. */
 export function isForeign(view: View, space: VectorSpace, embeddedBy: string): boolean {
   return findMaker(view, space)?.name !== embeddedBy;

@@ -9,7 +9,7 @@ import { EvidenceReader, type ColumnRole, type Evidence } from "./evidence.ts";
 import { pickHolders } from "./pool.ts";
 import { holds, pivotOf, rarity, readQuestion, weighQuestion, type Posting, type WeighedQuestion } from "./question.ts";
 import { recipe } from "./recipe.ts";
-import { hopeOf, pickRelevant, tellOf, type Judged } from "./relevance.ts";
+import { hopeOf, pickRelevant, tellOf, type Judged, type Relevant, type WordMiss } from "./relevance.ts";
 import { mendTypos } from "./typos.ts";
 import type { ColumnLengths, WordIndex } from "./word-index.ts";
 
@@ -32,6 +32,8 @@ export interface Searched {
   readonly isTalk: boolean;
   /** The rows up to two before and after each in its session. */
   around(rows: readonly number[]): readonly Neighbour[];
+  /** Called between pieces of work that take less than a millisecond; what it throws ends the search. */
+  look(): void;
 }
 
 export interface WordHit {
@@ -51,6 +53,19 @@ export interface WordAnswer {
   matchedTerms(row: number): string[];
   /** The coverage of a hit; undefined for a row that is no hit. */
   coverage(row: number): number | undefined;
+  /** Whether any row that holds a word of the question was let through by the request. */
+  readonly isMet: boolean;
+  /** The latest rows that hold a word of the question, let through or not. */
+  holding(most: number): readonly number[];
+  /** The best that hold words of the question and are not about it enough, and why. */
+  misses(most: number): readonly MissedRow[];
+}
+
+/** A row that was looked into and left out. */
+interface MissedRow extends WordMiss {
+  readonly row: number;
+  /** As that of a hit. */
+  readonly score: number;
 }
 
 export interface WordSearch {
@@ -67,6 +82,9 @@ interface Scored extends Judged {
   /** 1 for those that were too much text to be looked into: they come after all others. */
   readonly grade: 0 | 1;
 }
+
+/** A row of 2 KB takes some 20 us to read. */
+const rowsReadAtOnce = 16;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
@@ -92,12 +110,12 @@ interface Pooled {
 /** The rows that hold the most of the question, shorter ones first where they hold as much. */
 function pickPool(searched: Searched, question: WeighedQuestion, { want, coverageMin }: WordSearch): Pooled[] {
   const size = Math.max(recipe.poolMin, want);
-  const holders = pickHolders(
-    question,
-    Math.max(size, Math.min(recipe.candidatesPerRow * size, recipe.candidatesMax)),
-    (rows) => searched.admitted(rows),
-    hopeOf(question, coverageMin),
-  );
+  const holders = pickHolders(question, {
+    most: Math.max(size, Math.min(recipe.candidatesPerRow * size, recipe.candidatesMax)),
+    admitted: (rows) => searched.admitted(rows),
+    hopes: hopeOf(question, coverageMin),
+    look: () => searched.look(),
+  });
   const known = searched.index.lengths(holders.map(({ row }) => row));
   const guessed = holders.flatMap(({ row, share }) => {
     const lengths = known.get(row);
@@ -126,7 +144,10 @@ function scorePool(searched: Searched, question: WeighedQuestion, pool: readonly
     pool.map(({ row }) => row),
     recipe.textCharsMax,
   );
-  const read = pool.map((one) => ({ ...one, evidence: reader.read(one.row, texts.get(one.row)) }));
+  const read = pool.map((one, at) => {
+    if (at % rowsReadAtOnce === 0) searched.look();
+    return { ...one, evidence: reader.read(one.row, texts.get(one.row)) };
+  });
   const withPair = new Map<number, number>();
   for (const { evidence } of read) for (const at of evidence.pairs) withPair.set(at, (withPair.get(at) ?? 0) + 1);
   const score = (evidence: Evidence, lengths: ColumnLengths): number => {
@@ -194,21 +215,44 @@ function rankRows(searched: Searched, question: WeighedQuestion, search: WordSea
   return ranked.sort((left, right) => left.grade - right.grade || right.score - left.score || right.row - left.row);
 }
 
+/** What one way of reading the question came to. */
+interface Found {
+  readonly question: WeighedQuestion;
+  /** The best first. */
+  readonly ranked: readonly Scored[];
+  readonly relevant: Relevant<Scored>;
+}
+
 /** Ranks what holds words of the question; where nothing does as it is written, its typing errors are put right. */
 export function rankByWords(searched: Searched, search: WordSearch): WordAnswer {
   const { index, isTalk } = searched;
-  const find = (question: WeighedQuestion): readonly Scored[] =>
-    pickRelevant(question, rankRows(searched, question, search), { ...search, isTalk }).slice(0, search.want);
-  let question = weighQuestion(index, readQuestion(search.query));
-  let hits = find(question);
-  if (hits.length === 0 && search.coverageMin === undefined) {
-    const mended = mendTypos(index, question, (rows) => searched.admitted(rows));
-    if (mended) {
-      question = weighQuestion(index, mended);
-      hits = find(question);
-    }
+  const find = (question: WeighedQuestion): Found => {
+    const ranked = rankRows(searched, question, search);
+    return { question, ranked, relevant: pickRelevant(question, ranked, { ...search, isTalk }) };
+  };
+  let found = find(weighQuestion(index, readQuestion(search.query)));
+  if (found.relevant.rows.length === 0 && search.coverageMin === undefined) {
+    const mended = mendTypos(index, found.question, (rows) => searched.admitted(rows));
+    if (mended) found = find(weighQuestion(index, mended));
   }
-  return { hits, ...explainer(question.postings, hits) };
+  const hits = found.relevant.rows.slice(0, search.want);
+  return { hits, ...explainer(found.question.postings, hits), ...missed(found) };
+}
+
+/** What stands beside a hit and holds no word itself is no near miss. */
+function missed({ question, ranked, relevant }: Found): Pick<WordAnswer, "isMet" | "holding" | "misses"> {
+  return {
+    isMet: ranked.length > 0,
+    holding(most) {
+      const latest = new Set(question.postings.flatMap(({ rows }) => rows.slice(-most)));
+      return [...latest].sort((left, right) => right - left).slice(0, most);
+    },
+    misses(most) {
+      const rows = new Set(relevant.rows);
+      const left = ranked.filter((one) => one.coverage > 0 && !rows.has(one)).slice(0, most);
+      return left.map((one) => ({ row: one.row, score: one.score, ...relevant.miss(one) }));
+    },
+  };
 }
 
 function explainer(

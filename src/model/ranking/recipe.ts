@@ -2,8 +2,8 @@
  * Every constant of the ranking by words.
  *
  * Always true: each was chosen on two sets of conversations at once, LoCoMo and BEAM, and on the development half of
- * the small stores, never on one alone; docs/recall.md says what each is worth, and `npm run eval -- --set NAME=VALUE`
- * asks again. Raise `rankingVersion` (model/recall.ts) with any of them.
+ * the small stores, never on one alone, but for what no set asks about, which says so; docs/recall.md says what each is
+ * worth, and `npm run eval -- --set NAME=VALUE` asks again. Raise `rankingVersion` (model/recall.ts) with any of them.
  */
 export const recipe = {
   /** Rows that are looked into, unless more hits are wanted. 60, 100 and 200 find the same. */
@@ -42,6 +42,11 @@ export const recipe = {
   /** What a row counts whose speaker the question names, and one that the user said. */
   namedSpeaker: 1.5,
   userSpeaker: 1.3,
+  /**
+   * What a row counts, by its words and its vector, that is of the session which the request prefers: as much as who
+   * spoke, so that a clearly better answer of another session stays before it. No set asks with a session.
+   */
+  preferredSession: 1.25,
 
   /** Rarity is counted as if so many short messages more were stored, in which words are as common as in English. */
   rowsPresumed: 100,

@@ -66,13 +66,33 @@ function scaleOf({ postings }: WeighedQuestion): number {
   return Math.min(1, recipe.gateTerms / size);
 }
 
-/** Those that are about the question, in their order. */
+/** What a row that was left out would have needed. */
+export interface WordMiss {
+  readonly reason: "below_gate" | "below_floor" | "too_common" | "drop_off";
+  /** Coverage, or what its words tell; `needed` is of the same kind. */
+  readonly value: number;
+  readonly needed: number;
+}
+
+/** The rows that were let in, in their order, and why one of the others was not. */
+export interface Relevant<Row extends Judged> {
+  readonly rows: readonly Row[];
+  miss(row: Row): WordMiss;
+}
+
+/** Those that are about the question. */
 export function pickRelevant<Row extends Judged>(
   question: WeighedQuestion,
   ranked: readonly Row[],
   { coverageMin, isTalk }: { readonly coverageMin: number | undefined; readonly isTalk: boolean },
-): readonly Row[] {
-  if (coverageMin !== undefined) return ranked.filter(({ coverage }) => coverage >= coverageMin);
+): Relevant<Row> {
+  const uncovered = (reason: WordMiss["reason"], { coverage }: Judged, needed: number): WordMiss => {
+    return { reason, value: coverage, needed };
+  };
+  if (coverageMin !== undefined) {
+    const rows = ranked.filter(({ coverage }) => coverage >= coverageMin);
+    return { rows, miss: (row) => uncovered("below_floor", row, coverageMin) };
+  }
   const scale = scaleOf(question);
   const small = smallness(question);
   const isRare = question.postings.some(({ isCommon }) => !isCommon);
@@ -80,15 +100,25 @@ export function pickRelevant<Row extends Judged>(
     telling >= small * least || (question.isBare && coverage >= recipe.bareCoverage) || (isRare && coverage === 1);
   const gate = ({ words }: Judged): number =>
     recipe.gate * scale * (1 + recipe.gateGrowth * Math.log(Math.max(1, words / recipe.wholeWords)));
-  if (!ranked.some((one) => one.isNamed || (one.coverage >= gate(one) && tells(one, recipe.tellingMin)))) return [];
+  const tellsLittle = ({ telling }: Judged, least: number): WordMiss => {
+    const reason = least > recipe.tellingMin ? "drop_off" : "too_common";
+    return { reason, value: telling, needed: small * least };
+  };
+  if (!ranked.some((one) => one.isNamed || (one.coverage >= gate(one) && tells(one, recipe.tellingMin)))) {
+    const miss = (row: Row): WordMiss =>
+      row.coverage < gate(row) ? uncovered("below_gate", row, gate(row)) : tellsLittle(row, recipe.tellingMin);
+    return { rows: [], miss };
+  }
   const most = ranked.reduce((best, { telling }) => Math.max(best, telling), 0);
   const best = ranked.reduce((so, { score }) => Math.max(so, score), 0);
   const least = Math.max(recipe.tellingMin, recipe.dropOff * most);
   const besideMin = isTalk ? 0 : small * recipe.dropOff * best;
-  return ranked.filter(
-    (one) =>
-      one.isNamed ||
-      (one.isBeside && one.score >= besideMin) ||
-      (one.coverage >= recipe.floor * scale && tells(one, least)),
+  const floor = recipe.floor * scale;
+  const rows = ranked.filter(
+    (one) => one.isNamed || (one.isBeside && one.score >= besideMin) || (one.coverage >= floor && tells(one, least)),
   );
+  return {
+    rows,
+    miss: (row) => (row.coverage < floor ? uncovered("below_floor", row, floor) : tellsLittle(row, least)),
+  };
 }

@@ -10,6 +10,7 @@ import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { turnFilter, type TurnFilters } from "./turn-filters.ts";
 import { indexTurn, unindexTurns } from "./turn-text.ts";
 import { embed, embeddedSpace, isForeign, unembedTurns, type Embedded, type Maker } from "../memory/memory-vectors.ts";
 import { checkEmbedding, nearest, type VectorSpace } from "../vectors/vectors.ts";
@@ -160,7 +161,7 @@ export function searchTurns(
         "by the first one",
     );
   }
-  return { turns: foundTurns(view, nearestRows(view, { ...input, sessionId: input.sessionId, k })) };
+  return { turns: foundTurns(view, nearestRows(view, { ...input, filters: { sessionId: input.sessionId }, k })) };
 }
 
 /** A turn's row number, and how far its vector is. */
@@ -173,7 +174,7 @@ export interface NearTurn {
 export function nearestRows(
   view: View,
   search: {
-    readonly sessionId: string | undefined;
+    readonly filters: TurnFilters;
     readonly vector: Float32Array;
     readonly embeddedBy?: string | undefined;
     readonly k: number;
@@ -182,14 +183,7 @@ export function nearestRows(
   const space = turnSpace(view);
   if (!space || space.dimension !== search.vector.length) return [];
   if (search.embeddedBy !== undefined && isForeign(view, space, search.embeddedBy)) return [];
-  const { sessionId } = search;
-  const ofSession = (rows: readonly number[]): ReadonlySet<number> => {
-    const sql =
-      "SELECT t.row FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value WHERE " +
-      "t.session_id = ?";
-    return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), sessionId!).map(({ row }) => row));
-  };
-  const { hits } = nearest(view, space, search.vector, search.k, sessionId === undefined ? undefined : ofSession);
+  const { hits } = nearest(view, space, search.vector, search.k, turnFilter(view, search.filters));
   return hits.map(({ owner, similarity }) => ({ row: owner, distance: 1 - similarity }));
 }
 

@@ -14,6 +14,7 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { addWords, removeWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
 import { indexedText, originText, tokenizer } from "../text/words.ts";
+import { turnFilter, type TurnFilters } from "./turn-filters.ts";
 
 /** What was said, and by whom and when. */
 const roles = ["body", "origin"] as const;
@@ -71,26 +72,18 @@ export function unindexTurns(tx: Tx, rows: readonly number[]): void {
 }
 
 export interface TurnTextSearch extends WordSearch {
-  /** Turns of this session only. */
-  readonly sessionId: string | undefined;
+  readonly filters: TurnFilters;
 }
 
-function searchedTurns(view: View, sessionId: string | undefined): Searched {
+function searchedTurns(view: View, filters: TurnFilters): Searched {
   const { connection } = view;
+  const filter = turnFilter(view, filters);
   return {
     index: searchedWords(connection, turnWords),
     columns: roles,
     isTalk: true,
-    admitted(rows) {
-      if (sessionId === undefined) return new Set(rows);
-      const found = connection.all<{ row: number }>(
-        `SELECT t.row FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value
-         WHERE t.session_id = ?`,
-        JSON.stringify(rows),
-        sessionId,
-      );
-      return new Set(found.map(({ row }) => row));
-    },
+    look: () => connection.look(),
+    admitted: (rows) => (filter ? filter(rows) : new Set(rows)),
     speakers(rows) {
       const found = connection.all<{ row: number; role: string }>(
         `SELECT t.row, t.role FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value`,
@@ -115,6 +108,6 @@ function searchedTurns(view: View, sessionId: string | undefined): Searched {
  * neighbours of a turn are looked up when asked, so that a turn is indexed once and nothing that was said before has to
  * be written again.
  */
-export function searchTurnText(view: View, { sessionId, ...search }: TurnTextSearch): WordAnswer {
-  return rankByWords(searchedTurns(view, sessionId), search);
+export function searchTurnText(view: View, { filters, ...search }: TurnTextSearch): WordAnswer {
+  return rankByWords(searchedTurns(view, filters), search);
 }

@@ -1,5 +1,5 @@
 /**
- * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`, `reembed`.
+ * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`, `reembed`, `calibrate`.
  *
  * Always true: what a program reads goes to standard output, words for a person to standard error. Exit codes as of the
  * command line: 0 done, 1 refused or not answered, 2 a wrong command line. Must not know: how a node is called
@@ -11,8 +11,10 @@ import { limits } from "../../base/limits.ts";
 import { decodeAuditEvent } from "../../format/audit/audit-event.ts";
 import { brokenLinks } from "../../format/audit/audit-object.ts";
 import type { Environment } from "../config/config.ts";
+import { calibrate, calibrateCommand, type CalibrateFlags } from "./calibrate-command.ts";
 import { callNode, CommandFailure, fileText, keyVariable, tokenVariable, type NodeFlags } from "./node-call.ts";
-import { reembed, reembedCommand, type ReembedFlags } from "./reembed-command.ts";
+import type { ProfileFlags } from "./profile-options.ts";
+import { reembed, reembedCommand } from "./reembed-command.ts";
 
 /** Where the commands' words come from and go to. */
 export interface AdminSurroundings {
@@ -74,8 +76,11 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
     tokenCommand(on),
     policyCommand(on),
     auditCommand(on),
-    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) =>
+    on<ProfileFlags & NodeFlags>(reembedCommand(), (_, flags) =>
       reembed(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around.stderr),
+    ),
+    on<CalibrateFlags & NodeFlags>(calibrateCommand(), (_, flags) =>
+      calibrate(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around),
     ),
   ];
 }

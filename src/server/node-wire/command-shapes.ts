@@ -12,6 +12,7 @@ import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ReadInput, ReadKind, WriteInput, WriteKind } from "../../model/commands.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { AgingPosition } from "../../model/memory/memory-aging.ts";
+import type { RecallInput } from "../../model/recall.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import {
   boolean,
@@ -36,14 +37,14 @@ const filters = {
   sessionId: maybe(text),
   source: maybe(text),
   includeSuperseded: maybe(boolean),
+  createdFromMs: maybe(number),
+  createdToMs: maybe(number),
   filter: maybe(text),
 };
 
 const listInput = {
   ...filters,
   topicKey: maybe(text),
-  createdFromMs: maybe(number),
-  createdToMs: maybe(number),
   order: maybe(text),
   limit: maybe(number),
   cursor: maybe(text),
@@ -96,6 +97,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     items: list(record({ row: number, createdAt: number, embedding: vector })),
   }),
   "embedding.retire": record({ kind: embeddedKind, embeddedBy: text, rowsMax: number }),
+  "embedding.floor": record({ embeddedBy: text, floor: number }),
   "session.end": record({ sessionId: text, turns: boolean }),
   "turn.append": record({
     sessionId: text,
@@ -137,6 +139,15 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     embeddedBy: maybe(text),
     topicKey: maybe(text),
     k: maybe(number),
+    kPerType: maybe(
+      record<NonNullable<RecallInput["kPerType"]>>({
+        fact: maybe(number),
+        event: maybe(number),
+        instruction: maybe(number),
+        task: maybe(number),
+      }),
+    ),
+    preferSessionId: maybe(text),
     includeTurns: maybe(boolean),
     searchTurns: maybe(boolean),
     minScore: maybe(record({ keyword: maybe(number), vector: maybe(number) })),
@@ -145,6 +156,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "memory.held": record({ memoryIds: list(text) }),
   "embedding.spaces": nothing,
   "embedding.missing": record({ kind: embeddedKind, embeddedBy: text, after: number }),
+  "embedding.measure": record({ embeddedBy: text, unrelatedShare: number, seed: number }),
   "session.list": record({ limit: maybe(number) }),
   "turn.last": record({ sessionId: text, last: maybe(number) }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),

@@ -138,7 +138,9 @@ export class Embedding {
     );
     this.#backfill.note(place);
     const isOurs = (space: SpaceState): boolean => space.exists && space.embeddedBy === this.maker.name;
-    if (!isOurs(value.memory) && !(includeTurns && isOurs(value.turn))) return input;
+    // Named without a vector it lets the answer say that the memories' vectors are another model's.
+    if (!isOurs(value.memory) && !(includeTurns && isOurs(value.turn)))
+      return { ...input, embeddedBy: this.maker.name };
     const { vectors } = await this.#embed(
       place,
       context.identity,

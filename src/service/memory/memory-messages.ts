@@ -78,6 +78,7 @@ export function memoryMessage(record: MemoryRecord): Memory {
       channels: record.channels && { values: record.channels },
       supersedes: record.supersedes && { values: record.supersedes },
       explain: record.explain,
+      currentId: record.currentId,
     }),
   });
   setJson(message, "content", record.content);

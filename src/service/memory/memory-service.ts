@@ -4,6 +4,7 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
 import { askHandlers } from "./ask.ts";
+import { calibrateHandlers } from "./calibrate.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
@@ -119,6 +120,7 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
     ...sessionHandlers(node),
     ...profilePolicyHandlers(node),
     ...reembedHandlers(node),
+    ...calibrateHandlers(node),
     ...erasureHandlers(node),
   };
 }

@@ -3,10 +3,10 @@
  *
  * Always true: other calls find here what the recall call finds with the same words and filters.
  */
-import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
-import type { MemoryRecord } from "../../model/memory/memory-record.ts";
-import { checkRecall, type RecallInput } from "../../model/recall.ts";
-import type { TurnRecord } from "../../model/transcript/transcript.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MemoryService, NearMissSchema, RecallRequest } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { checkRecall, type RecallAnswer, type RecallInput } from "../../model/recall.ts";
+import type { NearMiss } from "../../model/recall-misses.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
 import { toEmbedding, present, turnMessage } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
@@ -15,11 +15,7 @@ import { findProfileTarget, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
 /** What a recall found, and the state it saw. */
-export interface Recalled {
-  readonly memories: readonly MemoryRecord[];
-  readonly turns: readonly TurnRecord[];
-  /** Why the vector was not looked for. */
-  readonly embedding?: string;
+export interface Recalled extends RecallAnswer {
   readonly txid: bigint;
 }
 
@@ -32,35 +28,60 @@ export async function recallFrom(
 ): Promise<Recalled> {
   checkRecall(input);
   const target = await findProfileTarget(node, context, address);
-  if (!target) return { memories: [], turns: [], txid: seen(context, unborn).txid };
+  if (!target) return { memories: [], turns: [], emptyReason: "nothing_stored", txid: seen(context, unborn).txid };
   const place = { namespace: address.ns, profile: address.profile, target };
   const asked = node.embedding ? await node.embedding.recall(context, place, input) : input;
   const { value, txid } = seen(context, await node.engine.read(target, "memory.recall", asked, engineOptions(context)));
   return { ...value, txid };
 }
 
+function parseRecall(request: RecallRequest): RecallInput {
+  const { since, until, minScore, kPerType } = request;
+  return {
+    includeSuperseded: request.includeSuperseded,
+    includeTurns: request.includeTurns,
+    searchTurns: request.searchTurns,
+    explain: request.explain,
+    ...present({
+      query: request.query,
+      embedding: toEmbedding(request.embedding),
+      topicKey: request.topicKey,
+      types: request.types?.values,
+      sessionId: request.sessionId,
+      source: request.source,
+      createdFromMs: since === undefined ? undefined : Number(since),
+      createdToMs: until === undefined ? undefined : Number(until),
+      filter: jsonText(request, "filter"),
+      k: request.k,
+      kPerType:
+        kPerType &&
+        present({
+          fact: kPerType.fact,
+          event: kPerType.event,
+          instruction: kPerType.instruction,
+          task: kPerType.task,
+        }),
+      preferSessionId: request.preferSessionId,
+      minScore: minScore && present({ keyword: minScore.keyword, vector: minScore.vector }),
+    }),
+  };
+}
+
 export function recallHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "recall"> {
   return {
     async recall(request, context) {
-      const input: RecallInput = {
-        includeSuperseded: request.includeSuperseded,
-        includeTurns: request.includeTurns,
-        searchTurns: request.searchTurns,
-        explain: request.explain,
-        ...present({
-          query: request.query,
-          embedding: toEmbedding(request.embedding),
-          topicKey: request.topicKey,
-          types: request.types?.values,
-          sessionId: request.sessionId,
-          source: request.source,
-          filter: jsonText(request, "filter"),
-          k: request.k,
-          minScore: request.minScore && present({ keyword: request.minScore.keyword, vector: request.minScore.vector }),
-        }),
+      const answer = await recallFrom(node, context, request, parseRecall(request));
+      const { memories, turns, embedding, emptyReason, nearMisses, txid } = answer;
+      return {
+        memories: memories.map(memoryMessage),
+        turns: turns.map(turnMessage),
+        txid,
+        ...present({ embedding, emptyReason, nearMisses: nearMisses && { values: nearMisses.map(missMessage) } }),
       };
-      const { memories, turns, embedding, txid } = await recallFrom(node, context, request, input);
-      return { memories: memories.map(memoryMessage), turns: turns.map(turnMessage), txid, ...present({ embedding }) };
     },
   };
+}
+
+function missMessage({ id, reasons, matchedTerms }: NearMiss): MessageInitShape<typeof NearMissSchema> {
+  return { id, reasons: reasons.map((bar) => ({ ...bar })), matchedTerms: [...matchedTerms] };
 }

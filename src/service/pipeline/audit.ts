@@ -20,6 +20,7 @@ import type {
   UpsertVectorsResponse,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
 import type {
+  CalibrateRequest,
   ErasureCoupon,
   ExtractRequest,
   ExtractResponse,
@@ -122,6 +123,15 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   [
     "MemoryService.Ask",
     { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length },
+  ],
+  [
+    "MemoryService.Calibrate",
+    {
+      action: "policy.update",
+      writes: true,
+      resource: () => "embedder",
+      isIdle: (request) => (request as CalibrateRequest).dryRun,
+    },
   ],
   ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
   ["ControlService.PutNamespacePolicy", { action: "policy.update", resource: () => "namespace" }],

@@ -162,7 +162,7 @@ export class Connection {
     }
   }
 
-  /** As `watched`, of all statements, and beside it. */
+  /** As `watched`, of all statements and of `look`, and beside it. */
   lookingAt<Value>(look: () => void, act: () => Value): Value {
     this.#lookAtTime = look;
     try {
@@ -170,6 +170,11 @@ export class Connection {
     } finally {
       this.#lookAtTime = undefined;
     }
+  }
+
+  /** Lets the time be looked at between two statements: for whoever computes much without one. */
+  look(): void {
+    this.#lookAtTime?.();
   }
 
   /** Undoes the transaction that is open, if there is one: whatever looks are due, and stopped by none. */

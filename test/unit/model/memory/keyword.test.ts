@@ -25,6 +25,26 @@ const find = (query: string, k = 8): string[] =>
   recall(database.view(), { query, k }).memories.map(({ summary }) => summary);
 const words = (query: string): string[] => queryTerms(query).map(({ word }) => word);
 
+test("a search of much looks at the time between its pieces, and ends where that throws", () => {
+  const memories = Array.from({ length: 6_000 }, (_, at): MemoryInput => {
+    return { type: "event", summary: `the harbour report of day ${at}`, content: "null" };
+  });
+  for (let from = 0; from < memories.length; from += 500)
+    database.write((tx) => ingest(tx, { memories: memories.slice(from, from + 500) }));
+  let looks = 0;
+  const search = (look: () => void) =>
+    database.connection.lookingAt(look, () => recall(database.view(), { query: "harbour report", k: 1_000 }));
+  expect(search(() => looks++).memories).toHaveLength(1_000);
+  // Of 1,250 rows that are read 16 at a time, and of the windows in which 6,000 are summed.
+  expect(looks).toBeGreaterThan(80);
+  const late = looks - 10;
+  let count = 0;
+  const stop = (): void => {
+    if (++count === late) throw new Error("the time is up");
+  };
+  expect(() => search(stop)).toThrow("the time is up");
+});
+
 describe("words of a question", () => {
   test("stop words go, unless nothing else remains", () => {
     expect(words("What is the user's favourite colour?")).toEqual(["user", "favourite", "colour"]);

@@ -179,7 +179,11 @@ test("a space given up is found by nothing at once and goes in steps; removals l
   expect(step("memory", a.name), "its own space is not given up").toBe(false);
   expect(step("memory", b.name)).toBe(true);
   expect(step("turn", b.name)).toBe(true);
-  expect(recall(db.view(), { embedding: vector(1, 0), includeTurns: true })).toEqual({ memories: [], turns: [] });
+  expect(recall(db.view(), { embedding: vector(1, 0), includeTurns: true })).toEqual({
+    memories: [],
+    turns: [],
+    emptyReason: "no_match",
+  });
   expect(
     take({ summary: "new", embedding: vector(1, 0, 0), embeddedBy: b })[0]!.embedding,
     "of another dimension too",
