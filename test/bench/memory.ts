@@ -44,7 +44,7 @@ export async function benchMemory(directory: string): Promise<void> {
   report("Resident memory", rows);
 }
 
-/** What SQLite takes by itself for as many connections to empty databases of the service, each read and written once. */
+/** What SQLite takes by itself for each of as many connections to empty databases of the service. */
 async function bareSqlite(directory: string): Promise<Row[]> {
   const databases = 500;
   const script = join(import.meta.dirname, "bare-connections.ts");

@@ -1,8 +1,9 @@
 /**
  * A node that does one of everything and dies at a chosen crash point, and the look at what it left.
  *
- * Owns the story: two databases, and one that a name gets of those made ahead; every data model, standard and durable writes, sync, fork, checkpoint, rewind,
- * deletion of a branch, packs, a new base image, collection, another node in between, in order and not. It runs on the
+ * Owns the story: two databases, and one that a name gets of those made ahead; every data model, standard and durable
+ * writes, sync, fork, checkpoint, rewind, deletion of a branch, packs, a new base image, collection, another node in
+ * between, in order and not. It runs on the
  * simulation's virtual time (test/sim), so that one seed is one order of events and the n-th time a point is reached is
  * always the same moment. At that moment the process is gone: its timers and promises never settle, and its directory
  * is copied as it is.

@@ -26,7 +26,7 @@ import { decodeManifest } from "../../format/history/manifest.ts";
 import { listed } from "../../store/port/listing.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { computeLane, type EngineOptions, type NameOutcome, type Target } from "../api/protocol.ts";
-import { prepareLog } from "../database/prepared-log.ts";
+import { prepareLog } from "../opening/prepared-log.ts";
 import { branchPath } from "../local/database-files.ts";
 import { readFileState } from "../local/file-state.ts";
 import { SpareNotes, type SpareNote } from "../local/spare-notes.ts";

@@ -1,4 +1,4 @@
-/** Databases that are made ahead: what the first write of a new name costs then, who gets one, and what is left of it. */
+/** Databases that are made ahead: what the first write of a name costs then, who gets one, what is left of it. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -10,7 +10,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { writeState } from "../../model/schema.ts";
-import type { Opened } from "../opening/opened-file.ts";
+import type { Opened } from "./opened-file.ts";
 
 /** Begins the log of a database to which nothing was ever written; its reader goes on behind what that writes. */
 export function prepareLog({ connection, log, state }: Pick<Opened, "connection" | "log" | "state">): void {
