@@ -33,7 +33,7 @@ import { SpareNotes, type SpareNote } from "../local/spare-notes.ts";
 import type { Registry } from "./registry.ts";
 
 /** A spare is made when none was asked for, for so long: a node that makes many databases has better things to do. */
-export const spareCalmMs = 50;
+const spareCalmMs = 50;
 /** After one could not be made. */
 const spareRetryMs = 10_000;
 /** Making one takes no longer. */
@@ -126,8 +126,8 @@ export class Spares {
   /** Gives one to the name; undefined when there is none. */
   async take(name: string): Promise<string | undefined> {
     const { world, notice, told } = this.#parts;
-    this.#plan(spareCalmMs);
     const uuid = this.#isClosed ? undefined : this.#ready.shift();
+    this.#plan(spareCalmMs);
     if (uuid === undefined) return undefined;
     told(this.#ready.length);
     this.#given.add(uuid);

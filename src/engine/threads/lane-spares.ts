@@ -31,6 +31,11 @@ export class LaneSpares implements SpareDatabases {
     this.#ready = Array.from({ length: parts.lanes }, () => 0);
   }
 
+  /** How many there are. */
+  get ready(): number {
+    return this.#ready.reduce((sum, ready) => sum + ready, 0);
+  }
+
   /** The lane has so many now; none once its thread is lost. */
   told(lane: number, ready: number): void {
     this.#ready[lane] = ready;

@@ -3,9 +3,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realDisk, type Disk } from "../../../../src/base/disk.ts";
-import { realWorld } from "../../../../src/base/world.ts";
+import { realWorld, type World } from "../../../../src/base/world.ts";
 import { Databases } from "../../../../src/control/databases/databases.ts";
-import { spareCalmMs } from "../../../../src/engine/pool/spares.ts";
 import { nameClaimKey } from "../../../../src/format/keys/object-keys.ts";
 import { FileStore } from "../../../../src/store/file/file-store.ts";
 import { realFileSystem, type FileSystem } from "../../../../src/store/file/file-system.ts";
@@ -76,6 +75,12 @@ class Tally {
     return taken;
   }
 
+  /** Whether nothing was asked for since the last time. */
+  isQuiet(): boolean {
+    const { syncs, puts } = this.take();
+    return syncs + puts === 0;
+  }
+
   end(): void {
     faultVfs().drop(this.#folder);
   }
@@ -123,10 +128,26 @@ class Tally {
   }
 }
 
+/** The machine's world, whose timers can be held: what is due then comes when they are released. */
+function holdingWorld(): { readonly world: World; hold(): void; release(): void } {
+  const real = realWorld();
+  let held: (() => void)[] | undefined;
+  const after: World["after"] = (delayMs, act) => real.after(delayMs, () => (held ? void held.push(act) : act()));
+  return {
+    world: new Proxy(real, { get: (target, key) => (key === "after" ? after : Reflect.get(target, key)) }),
+    hold: () => void (held ??= []),
+    release() {
+      const due = held ?? [];
+      held = undefined;
+      for (const act of due) act();
+    },
+  };
+}
+
 /** What the first write of a new name costs before its answer, on a node that keeps so many. */
 async function countFirstWrite(spareDatabases: number): Promise<{ syncs: number; puts: number }> {
   const directory = temporaryDirectory();
-  const world = realWorld();
+  const { world, hold, release } = holdingWorld();
   const tally = new Tally(directory);
   const store = tally.counting(await FileStore.open(join(directory, "objects"), world, tally.files));
   const node = openInlineEngine(directory, { world, store, disk: tally.disk, options: { spareDatabases } });
@@ -138,13 +159,16 @@ async function countFirstWrite(spareDatabases: number): Promise<{ syncs: number;
   };
   try {
     await firstWrite("tenant--earlier");
-    // What that has still to ship is over, and the spares that it took are made again.
-    await expect.poll(() => readdirSync(join(directory, "db")).length).toBe(1 + spareDatabases);
-    await new Promise((resolve) => setTimeout(resolve, 40 * spareCalmMs));
+    // The store's folders are known, and the spare that it took is made again.
+    await expect.poll(() => node.client.spares.ready, { timeout: 30_000 }).toBe(spareDatabases);
+    // From now on nothing begins by the clock: what is counted is the write's own.
+    hold();
+    await expect.poll(() => tally.isQuiet(), { timeout: 30_000, interval: 300 }).toBe(true);
     tally.take();
     await firstWrite(name);
     return tally.take();
   } finally {
+    release();
     await node.client.close();
     tally.end();
   }
@@ -200,6 +224,17 @@ describe("spare databases", () => {
     await node.time.pass(1_000);
     expect(notes(node)).toHaveLength(2);
     expect(notes(node).filter((uuid) => uuids.includes(uuid))).toEqual([]);
+  });
+
+  test("are made again after each that is given", async () => {
+    const node = await startReady(1);
+    for (const one of ["a--a", "b--b", "c--c"]) {
+      const spare = stored(node.time);
+      const { uuid } = await node.time.of(databasesOf(node).ensure(one));
+      expect(spare).toContain(uuid);
+      await node.time.pass(1_000);
+      expect(notes(node)).toHaveLength(1);
+    }
   });
 
   test("are not wasted on callers of one name, who all get the same one", async () => {
