@@ -22,7 +22,7 @@ interface StoredFile {
 }
 
 /** The table. Deleted words leave the index's pages, for which it must keep its own text. */
-export const fileWords: WordTable = {
+const fileWords: WordTable = {
   name: "__service_file_words",
   columns: ["path", "said"],
   schema: `
