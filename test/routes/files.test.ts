@@ -14,7 +14,7 @@ describe.each(wireNames)("over %s", (name) => {
     service().wire(name).call(`FileService.${method}`, request);
   const must = (method: string, request: object): Promise<Reply> => ok(call(method, request));
 
-  test("a file is put, read by lines and by version, edited, and its versions say which transaction made them", async () => {
+  test("a file is put, read by lines and by version, edited; each version names its transaction", async () => {
     const db = await service().database();
     const at = { db, path: "notes/tokyo trip.md" };
     const first = (await must("PutFile", { ...at, text: "one\ntwo\n" })).body;

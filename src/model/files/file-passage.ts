@@ -1,8 +1,8 @@
 /**
  * The lines of a text that say most of what was asked.
  *
- * Always true: what is given stands in the text as it is, at most `filePassageCharsMax` characters of it. Must not know:
- * how files are ranked.
+ * Always true: what is given stands in the text as it is, at most `filePassageCharsMax` characters of it. Must not
+ * know: how files are ranked.
  */
 import { indexForm, WordFinder } from "../text/tokens.ts";
 import { foldText } from "../text/words.ts";

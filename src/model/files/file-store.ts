@@ -150,7 +150,7 @@ export function hashText(text: string): string {
 }
 
 /** Makes the text the newest version of the path. The place must have been checked. */
-export function writeFile(tx: Tx, path: string, text: string, textHash: string): FileRow {
+export function putText(tx: Tx, path: string, text: string, textHash: string): FileRow {
   const { connection } = tx;
   if (!hasFiles(connection)) connection.exec(schema);
   const stored = Number(

@@ -20,7 +20,7 @@ import {
   hashText,
   readText,
   versionsOf,
-  writeFile,
+  putText,
   type FileChange,
   type FileRow,
 } from "./file-store.ts";
@@ -79,7 +79,7 @@ export function editFile(
 
 function store(tx: Tx, path: string, text: string, before: FileRow | undefined): WrittenFile {
   const hash = hashText(text);
-  const { version, size } = before?.hash === hash ? before : writeFile(tx, path, text, hash);
+  const { version, size } = before?.hash === hash ? before : putText(tx, path, text, hash);
   return { path, version, hash, size, created: before === undefined };
 }
 
@@ -149,7 +149,7 @@ interface ListInput {
   readonly cursor?: string;
 }
 
-/** The entries of a folder, or all files below it. A folder of the level is found by one look, and skipped by another. */
+/** The entries of a folder, or all files below it. A folder in it is found by one look, and skipped by another. */
 export function listFiles(
   view: View,
   { folder: given, recursive, limit, cursor }: ListInput,

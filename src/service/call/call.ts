@@ -9,7 +9,10 @@ import type { Trace } from "../../base/trace.ts";
 import type { Identity } from "../../control/access/identity.ts";
 import type { Endpoint } from "./methods.ts";
 
-/** The service's own request headers, and HTTP's conditions, as they were received; the pipeline judges their values. */
+/**
+ * The service's own request headers, and HTTP's conditions, as they were received; the pipeline and the handlers judge
+ * their values.
+ */
 export interface CallHeaders {
   readonly branch?: string | undefined;
   readonly minTxid?: string | undefined;
