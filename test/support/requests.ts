@@ -153,7 +153,7 @@ function fileSamples(db: string): [string, Request][] {
   return [
     ["FileService.PutFile", { ...at, text: "one\n", if_absent: false }],
     ["FileService.GetFile", at],
-    ["FileService.EditFile", { ...at, edits: [{ old_text: "one", replace_all: false, text: "two" }] }],
+    ["FileService.EditFile", { ...at, edits: [{ after_line: 0, text: "two" }] }],
     ["FileService.ListFiles", { db }],
     ["FileService.MoveFiles", { ...at, to: "notes/b.md", overwrite: true }],
     ["FileService.DeleteFiles", { ...at, recursive: false, purge: false }],
