@@ -41,6 +41,10 @@ export const auditActions = [
   "vectors.upsert",
   "vectors.delete",
   "turns.append",
+  "files.put",
+  "files.edit",
+  "files.move",
+  "files.delete",
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
@@ -60,6 +64,10 @@ export const dataActions: ReadonlySet<AuditAction> = new Set([
   "vectors.upsert",
   "vectors.delete",
   "turns.append",
+  "files.put",
+  "files.edit",
+  "files.move",
+  "files.delete",
 ]);
 
 /** Actions that only version 2 knows. */
