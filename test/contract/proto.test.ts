@@ -21,6 +21,7 @@ import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } f
 import { contextTokensDefault } from "../../src/model/context-block.ts";
 import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
+import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
 import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
@@ -94,9 +95,11 @@ describe("the rules of methods", () => {
     const large = endpoints.filter(({ rule }) => rule.body === BodyCap.DATA).map(({ name }) => name);
     expect(large.toSorted()).toEqual([
       "DataService.AppendTurn",
+      "DataService.AppendTurns",
       "DataService.ExecuteSql",
       "DataService.InsertDocs",
       "DataService.PutValue",
+      "DataService.ReplaceTurns",
       "DataService.UpdateDocs",
       "DataService.UpsertVector",
       "DataService.UpsertVectors",
@@ -152,6 +155,7 @@ describe("the fields of messages", () => {
       "ListMemoriesRequest.limit": memoriesListDefault,
       "ForgetMemoriesRequest.limit": memoriesListMax,
       "ListTurnsRequest.last": limits.turnsDefault,
+      "ListTurnsRequest.limit": turnsListDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
       "FindDocsRequest.limit": docsDefault,

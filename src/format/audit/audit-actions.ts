@@ -41,6 +41,8 @@ export const auditActions = [
   "vectors.upsert",
   "vectors.delete",
   "turns.append",
+  "turns.delete",
+  "turns.replace",
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
@@ -60,6 +62,8 @@ export const dataActions: ReadonlySet<AuditAction> = new Set([
   "vectors.upsert",
   "vectors.delete",
   "turns.append",
+  "turns.delete",
+  "turns.replace",
 ]);
 
 /** Actions that only version 2 knows. */
