@@ -311,7 +311,16 @@ const read: Read = {
       { refused: "foreign", embeddedBy: undefined },
     ],
   ],
-  "session.list": [[{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }]],
+  "session.list": [
+    [{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }],
+    [
+      { limit: 5, cursor: "x", includeTurns: true },
+      {
+        sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 9, turns: 2, firstTurnAt: 0, lastTurnAt: 9 }],
+        nextCursor: "y",
+      },
+    ],
+  ],
   "turn.list": [
     [
       { sessionId: "s-1", order: "desc", limit: 5, cursor: "x", fromSeq: 1, toSeq: 9, role: "user", filter: "{}" },
