@@ -15,8 +15,11 @@ import { fileURLToPath } from "node:url";
 import ort from "onnxruntime-node";
 import { WordPiece } from "./wordpiece.js";
 
-/** What the model's makers cut a text to, with both special tokens; some 1,000 characters of English. */
-export const tokensMax = 256;
+/**
+ * What a text is cut to, with both special tokens: some 500 characters of English. The model was trained on texts of so
+ * many, and of longer ones the mean says less: a question is farther from it.
+ */
+export const tokensMax = 128;
 export const dimension = 384;
 
 /**

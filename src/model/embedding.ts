@@ -35,14 +35,25 @@ function saidBy(name: string | undefined, text: string): string {
   return text !== "" && isName ? `${name}: ${text}` : text;
 }
 
+/**
+ * Times, numbers and ids beside a text turn its vector away from what it says: where a text has more letters than that,
+ * what has fewer is left out.
+ */
+function joinTelling(texts: readonly string[]): string {
+  const isTelling = (text: string): boolean =>
+    2 * (text.match(/[\p{L}\p{M}]/gu)?.length ?? 0) >= (text.match(/\S/gu)?.length ?? 0);
+  const telling = texts.filter((text) => text !== "" && isTelling(text));
+  return (telling.length > 0 ? telling : texts).join("\n");
+}
+
 /** What is embedded of a memory: its source, its summary and the texts of its content. */
 export function memoryText({ source, summary, content }: Said): string {
-  return cutText(saidBy(source ?? undefined, [summary, ...listTexts(content)].join("\n")));
+  return cutText(saidBy(source ?? undefined, joinTelling([summary, ...listTexts(content)])));
 }
 
 /** What is embedded of a turn: who said it and the texts of its content; empty when it has none. */
 export function turnText({ role, content }: { readonly role?: string; readonly content: string }): string {
-  return cutText(saidBy(role, listTexts(content).join("\n")));
+  return cutText(saidBy(role, joinTelling(listTexts(content))));
 }
 
 /** What a memory says. */

@@ -32,7 +32,7 @@ const recallPoolMin = 50;
 const recallPoolSpare = 250;
 
 /** Raised whenever the same request at the same state may be answered in another order than before. */
-export const rankingVersion = 4;
+export const rankingVersion = 5;
 
 type Channel = "topic" | "keyword" | "vector";
 

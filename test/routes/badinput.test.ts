@@ -75,6 +75,7 @@ function wrongTexts(field: DescField): readonly string[] {
   if (field.scalar === ScalarType.BOOL) return ['"true"', "1", "0", "[]", "{}"];
   if (integers.has(field.scalar))
     return ['"5"', "1.5", "-1", "1e30", "99999999999999999999", "1e400", "true", "[]", "{}"];
+  if (field.scalar === ScalarType.DOUBLE) return ['"0.1"', '"x"', "1e400", "-1", "true", "[]", "{}"];
   throw new Error(`no wrong values are known for ${field.name}`);
 }
 

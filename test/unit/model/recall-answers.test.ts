@@ -148,14 +148,14 @@ describe("near misses", () => {
 
   test("say when vectors are below the floor, when they veto, and both of what missed both ways", () => {
     const [far, odd] = say(
-      { summary: "a parrot escaped", embedding: at(0.3), embeddedBy },
+      { summary: "a parrot escaped", embedding: at(0.2), embeddedBy },
       { summary: "the kettle is blue", embedding: at(0.1), embeddedBy },
     );
     expect(misses(near)).toEqual([
       {
         id: far,
         reasons: [
-          { channel: "vector", reason: "vector_below_floor", value: expect.closeTo(0.3, 5), needed: embeddedBy.floor },
+          { channel: "vector", reason: "vector_below_floor", value: expect.closeTo(0.2, 5), needed: embeddedBy.floor },
         ],
         matchedTerms: [],
       },
@@ -164,12 +164,12 @@ describe("near misses", () => {
     expect(misses({ query: "parrot", ...near })[0]).toEqual({
       id: far,
       reasons: [
-        { channel: "keyword", reason: "vetoed", value: expect.closeTo(0.3, 5), needed: expect.closeTo(0.4, 5) },
+        { channel: "keyword", reason: "vetoed", value: expect.closeTo(0.2, 5), needed: expect.closeTo(0.3, 5) },
         {
           channel: "vector",
           reason: "vector_below_floor",
-          value: expect.closeTo(0.3, 5),
-          needed: expect.closeTo(0.4, 5),
+          value: expect.closeTo(0.2, 5),
+          needed: embeddedBy.floor,
         },
       ],
       matchedTerms: ["parrot"],

@@ -129,8 +129,8 @@ test("what has no vector is given page by page, without tasks and without texts 
   for (const content of ['"said"', "42", '{"text":"more"}'])
     db.write((tx) => appendTurn(tx, { sessionId: "s", role: "r", content }));
   expect(unembedded(db.view(), { kind: "turn", embeddedBy: a.name, after: 0 }).items.map(({ text }) => text)).toEqual([
-    "said",
-    "more",
+    "r: said",
+    "r: more",
   ]);
 });
 
@@ -208,6 +208,13 @@ test("a text is cut to what is embedded, never within a letter", () => {
   expect(text.isWellFormed()).toBe(true);
   expect(text.startsWith("é\nxxx")).toBe(true);
   expect(turnText({ role: "Ann", content: "42" })).toBe("");
+});
+
+test("times and numbers are not embedded beside a text", () => {
+  const content = JSON.stringify({ date: "1:56 pm on 8 May, 2023", id: "D1:3", text: "to Oslo, with 2 cats" });
+  expect(memoryText({ summary: "I moved", content })).toBe("I moved\nto Oslo, with 2 cats");
+  expect(turnText({ content: '"2023-05-08"' })).toBe("2023-05-08");
+  expect(turnText({ content: JSON.stringify(["2023年5月8日", "हिन्दी में बात"]) })).toBe("हिन्दी में बात");
 });
 
 test("who said it is embedded too, where that is a name", () => {
