@@ -84,7 +84,8 @@ function withTurns(view: View, sessions: readonly SessionRecord[]): SessionRecor
       lastTurnAt: number | null;
     }>(
       `SELECT n.turns, f.created_at AS firstTurnAt, l.created_at AS lastTurnAt
-       FROM (SELECT count(*) AS turns, min(seq) AS first, max(seq) AS last FROM __service_turn WHERE session_id = ?) AS n
+       FROM (SELECT count(*) AS turns, min(seq) AS first, max(seq) AS last
+         FROM __service_turn WHERE session_id = ?) AS n
        LEFT JOIN __service_turn AS f ON f.session_id = ? AND f.seq = n.first
        LEFT JOIN __service_turn AS l ON l.session_id = ? AND l.seq = n.last`,
       session.id,

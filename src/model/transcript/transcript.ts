@@ -141,7 +141,8 @@ export function lastTurns(
   const last = checkCount("last", input.last ?? limits.turnsDefault, turnsMax);
   const { join, bytes } = joinedDetails(view);
   const newestFirst = view.connection.all<{ row: number; bytes: number }>(
-    `SELECT t.row, ${bytes} AS bytes FROM __service_turn AS t ${join} WHERE t.session_id = ? ORDER BY t.seq DESC LIMIT ?`,
+    `SELECT t.row, ${bytes} AS bytes FROM __service_turn AS t ${join}
+     WHERE t.session_id = ? ORDER BY t.seq DESC LIMIT ?`,
     input.sessionId,
     last,
   );

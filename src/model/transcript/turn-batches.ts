@@ -32,7 +32,7 @@ interface BatchInput {
 }
 
 /** A turn that a caller expects; what is absent is not compared. */
-export interface ExpectedTurn {
+interface ExpectedTurn {
   readonly seq?: number | undefined;
   readonly turnId?: string | undefined;
   /** Of the canonical text of its content, in hex. */

@@ -16,7 +16,7 @@ import { joinedDetails, turnCondition } from "./turn-details.ts";
 import { checkSeq } from "./turn-removal.ts";
 
 export const turnsListDefault = 100;
-export const turnsListMax = 1000;
+const turnsListMax = 1000;
 /**
  * Contents on one page, all together, unless a single turn has more: common gRPC clients take 4 MiB, and JSON grows in
  * the binary form.

@@ -29,7 +29,14 @@ class Churned {
   readonly #wal = new WalFile(this.path, realDisk);
   readonly #slack = new Slack(this.path, realDisk);
   readonly live: Written[] = [];
-  readonly turns: { readonly session: string; readonly content: string; readonly embedding: Float32Array }[] = [];
+  readonly turns: {
+    readonly session: string;
+    readonly content: string;
+    readonly turnId: string;
+    readonly metadata: string;
+    readonly operationId: string;
+    readonly embedding: Float32Array;
+  }[] = [];
   readonly #zeroes: boolean;
 
   constructor(seed: number, options: { readonly secureDelete: boolean; readonly zeroes: boolean }) {
