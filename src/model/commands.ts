@@ -21,6 +21,9 @@ import { composeContext } from "./context-block.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
+import { appendTurns, replaceTurns } from "./transcript/turn-batches.ts";
+import { listTurns } from "./transcript/turn-list.ts";
+import { deleteTurns } from "./transcript/turn-removal.ts";
 import type { MemoryRetention } from "./core/retention.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import {
@@ -76,6 +79,9 @@ export const writeCommands = {
   "embedding.floor": takeFloor,
   "session.end": endSession,
   "turn.append": appendTurn,
+  "turn.append_many": appendTurns,
+  "turn.delete": deleteTurns,
+  "turn.replace": replaceTurns,
   "kv.put": kvPut,
   "kv.delete": kvDelete,
   "docs.insert": insertDocs,
@@ -104,6 +110,7 @@ export const readCommands = {
   "embedding.measure": measureFloor,
   "session.list": listSessions,
   "turn.last": lastTurns,
+  "turn.list": listTurns,
   "turn.search": searchTurns,
   "kv.get": kvGet,
   "kv.list": kvList,

@@ -13,6 +13,8 @@ import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import { computeTrace, windowBytes } from "../format/erasure/traces.ts";
 import { metadataStart } from "./docs/memory-metadata.ts";
 import type { View } from "./core/transaction.ts";
+import { detailStarts } from "./transcript/turn-details.ts";
+import { operationStarts } from "./transcript/turn-operations.ts";
 
 /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
 export const erasureTraceWindowsMax = 32_768;
@@ -65,6 +67,11 @@ function varint(value: number): Uint8Array {
   const bytes = [value & 127];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift((rest & 127) | 128);
   return Uint8Array.from(bytes);
+}
+
+/** A text or a blob whose bytes are not wanted. */
+function unread(base: 12 | 13, bytes: number | null): Stored {
+  return bytes === null ? nothing : { serialType: 2 * bytes + base, bytes: new Uint8Array() };
 }
 
 /**
@@ -130,6 +137,22 @@ export class ErasedWindows {
       if (!alike.has(formatPlace(turn)))
         this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
       this.#addVector("turn", turn.row);
+    }
+    this.#addMarked(sessionId);
+  }
+
+  /** What lies beside the turns of the session, and its operations: each begins with a mark of its own. */
+  #addMarked(sessionId: string): void {
+    const session = unread(13, encodeUtf8(sessionId).length);
+    const add = (mark: string, ...rest: readonly Stored[]): void => {
+      const start = encodeRecord(nothing, text(encodeUtf8(mark)), session, ...rest);
+      this.#addStart(start.subarray(Math.max(0, start.length - windowBytes)), this.#rows);
+    };
+    for (const { mark, turnIdBytes, metadataBytes } of detailStarts(this.#view, sessionId))
+      add(mark, unread(13, turnIdBytes), unread(13, metadataBytes));
+    for (const { mark, operationIdBytes, at, requestBytes, answerBytes } of operationStarts(this.#view, sessionId)) {
+      const rest = [unread(13, operationIdBytes), { ...integer(at), bytes: new Uint8Array() }];
+      add(mark, ...rest, unread(12, requestBytes), unread(13, answerBytes));
     }
   }
 

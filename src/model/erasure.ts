@@ -15,7 +15,7 @@ import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { removeSession } from "./core/session-row.ts";
 import type { Tx, View } from "./core/transaction.ts";
-import { eraseTurns } from "./transcript/transcript.ts";
+import { eraseTurns } from "./transcript/turn-removal.ts";
 
 /** The superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";

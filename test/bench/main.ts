@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [writes|lone|tail|tenants|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1 …]|
- * growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`:
+ * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
+ * …]|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`:
  * every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts
  * servers that others make, when asked alone.
  */
@@ -24,6 +24,7 @@ import { benchStorage } from "./storage.ts";
 import { benchStart } from "./start.ts";
 import { benchTail } from "./tail.ts";
 import { benchTenants } from "./tenants.ts";
+import { benchTurns } from "./turns.ts";
 import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchLone, benchWrites } from "./writes.ts";
 
@@ -53,6 +54,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   grpc: benchGrpc,
   scale: benchScale,
   start: benchStart,
+  turns: benchTurns,
   storage: (directory) => benchStorage(directory, asked),
   peers: (directory) => benchPeers(directory, asked),
 };

@@ -22,6 +22,7 @@ import { contextTokensDefault } from "../../src/model/context-block.ts";
 import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
 import { filesFoundDefault, filesListDefault } from "../../src/model/files/files.ts";
+import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
 import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
@@ -95,9 +96,11 @@ describe("the rules of methods", () => {
     const large = endpoints.filter(({ rule }) => rule.body === BodyCap.DATA).map(({ name }) => name);
     expect(large.toSorted()).toEqual([
       "DataService.AppendTurn",
+      "DataService.AppendTurns",
       "DataService.ExecuteSql",
       "DataService.InsertDocs",
       "DataService.PutValue",
+      "DataService.ReplaceTurns",
       "DataService.UpdateDocs",
       "DataService.UpsertVector",
       "DataService.UpsertVectors",
@@ -155,6 +158,7 @@ describe("the fields of messages", () => {
       "ListMemoriesRequest.limit": memoriesListDefault,
       "ForgetMemoriesRequest.limit": memoriesListMax,
       "ListTurnsRequest.last": limits.turnsDefault,
+      "ListTurnsRequest.limit": turnsListDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
       "FindDocsRequest.limit": docsDefault,

@@ -134,6 +134,57 @@ const written: Written = {
     ],
     [{ sessionId: "s-1", role: "user", content: '"hello"' }, { seq: 2 }],
   ],
+  "turn.append_many": [
+    [
+      {
+        sessionId: "s-1",
+        turns: [
+          { role: "user", content: '"hello"', turnId: "t-1", metadata: "{}", embedding, embeddedBy: maker },
+          { role: "user", content: "null" },
+        ],
+        operationId: "op-1",
+      },
+      {
+        turns: [
+          { seq: 1, status: "created", embedding: "stored" },
+          { seq: 2, status: "duplicate" },
+        ],
+      },
+    ],
+  ],
+  "turn.delete": [
+    [
+      { sessionId: "s-1", last: 2, operationId: "op-1" },
+      { deleted: 2, more: false },
+    ],
+    [
+      { sessionId: "s-1", fromSeq: 3 },
+      { deleted: 10_000, more: true },
+    ],
+    [
+      { sessionId: "s-1", seq: 3 },
+      { deleted: 0, more: false },
+    ],
+    [
+      { sessionId: "s-1", turnId: "t-1" },
+      { deleted: 1, more: false },
+    ],
+    [
+      { sessionId: "s-1", all: true },
+      { deleted: 1, more: false },
+    ],
+  ],
+  "turn.replace": [
+    [
+      {
+        sessionId: "s-1",
+        expected: [{ seq: 2, turnId: "t-1", contentSha256: "ab".repeat(32) }],
+        turns: [{ role: "user", content: "null" }],
+        operationId: "op-1",
+      },
+      { removed: 1, turns: [{ seq: 3, status: "created", embedding: "skipped_dimension" }] },
+    ],
+  ],
   "kv.put": [
     [{ ns: "n", key: "k", value: new Uint8Array([0, 255]), ttlSecs: 3_600 }, {}],
     [{ ns: "n", key: "a lone \ud800 surrogate", value: new Uint8Array(0) }, {}],
@@ -283,7 +334,22 @@ const read: Read = {
       { refused: "foreign", embeddedBy: undefined },
     ],
   ],
-  "session.list": [[{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }]],
+  "session.list": [
+    [{ limit: 5 }, { sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 1_763_884_867_123 }] }],
+    [
+      { limit: 5, cursor: "x", includeTurns: true },
+      {
+        sessions: [{ id: "s-1", createdAt: 0, lastActiveAt: 9, turns: 2, firstTurnAt: 0, lastTurnAt: 9 }],
+        nextCursor: "y",
+      },
+    ],
+  ],
+  "turn.list": [
+    [
+      { sessionId: "s-1", order: "desc", limit: 5, cursor: "x", fromSeq: 1, toSeq: 9, role: "user", filter: "{}" },
+      { turns: [{ ...turn, turnId: "t-1", metadata: "{}" }], nextCursor: "y" },
+    ],
+  ],
   "turn.last": [[{ sessionId: "s-1", last: 2 }, { turns: [turn] }]],
   "turn.search": [[{ sessionId: "s-1", vector: embedding, k: 3 }, { turns: [{ ...turn, distance: 0 }] }]],
   "kv.get": [

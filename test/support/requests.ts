@@ -125,7 +125,21 @@ function dataSamples(db: string): [string, Request][] {
   const docs = { db, coll: "c" };
   return [
     ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2] }],
+    [
+      "DataService.AppendTurns",
+      {
+        db,
+        session: "s",
+        turns: [{ role: "user", content: "x", turn_id: "t", metadata: { a: 1 }, embedding: [1, 2] }],
+        operation_id: "o-1",
+      },
+    ],
     ["DataService.ListTurns", { db, session: "s" }],
+    ["DataService.DeleteTurns", { db, session: "s", seq: 1, operation_id: "o-2" }],
+    [
+      "DataService.ReplaceTurns",
+      { db, session: "s", expected: [], turns: [{ role: "user", content: "x" }], operation_id: "o-3" },
+    ],
     ["DataService.SearchTurns", { db, session: "s", vector: [1, 2], k: 3 }],
     ["DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [1] }], txn: true }],
     ["DataService.Sync", { db }],

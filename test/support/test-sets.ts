@@ -83,6 +83,7 @@ export const slowUnitTests = [
   "test/unit/model/{erasure,erasure-residue,recall}.test.ts",
   "test/unit/model/docs/{docs,docs-filter,memory-metadata}.test.ts",
   "test/unit/model/memory/{keyword,memory-list}.test.ts",
+  "test/unit/model/transcript/turn-batches.test.ts",
   "test/unit/model/vectors/vectors.test.ts",
   "test/unit/sqlite/{sql-authorizer-bounds,wal/wal-reader}.test.ts",
 ];

@@ -617,7 +617,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
    * `erasure.requested`, `erasure.completed`, `memory.list`, `token.revoke`, `branch.create`, `branch.delete`,
    * `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`,
    * `kv.delete`, `docs.insert`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete` and
-   * `turns.append`; or `audit.dropped` where events are missing.
+   * `turns.append`, `turns.delete`, `turns.replace`; or `audit.dropped` where events are missing.
    *
    * @generated from field: string action = 8;
    */

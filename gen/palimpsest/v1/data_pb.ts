@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/data.proto.
  */
 export const file_palimpsest_v1_data: GenFile = /*@__PURE__*/
-  fileDesc("ChhwYWxpbXBzZXN0L3YxL2RhdGEucHJvdG8SDXBhbGltcHNlc3QudjEiGAoGVmVjdG9yEg4KBnZhbHVlcxgBIAMoAiKWAQoEVHVybhISCgpzZXNzaW9uX2lkGAEgASgJEgsKA3NlcRgCIAEoAxIMCgRyb2xlGAMgASgJEicKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEgoKY3JlYXRlZF9hdBgFIAEoAxIVCghkaXN0YW5jZRgGIAEoAUgAiAEBQgsKCV9kaXN0YW5jZSLAAQoRQXBwZW5kVHVyblJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISEQoEcm9sZRgDIAEoCUID4EECEiwKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCA+BBAhI1CgllbWJlZGRpbmcYBSABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSACIAQFCDAoKX2VtYmVkZGluZyJVChJBcHBlbmRUdXJuUmVzcG9uc2USCwoDc2VxGAEgASgDEgwKBHR4aWQYAiABKAMSFgoJZW1iZWRkaW5nGAMgASgJSACIAQFCDAoKX2VtYmVkZGluZyJdChBMaXN0VHVybnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISFAoHc2Vzc2lvbhgCIAEoCUID4EECEhkKBGxhc3QYAyABKA1CBrK7GAIwFEgAiAEBQgcKBV9sYXN0IkUKEUxpc3RUdXJuc1Jlc3BvbnNlEiIKBXR1cm5zGAEgAygLMhMucGFsaW1wc2VzdC52MS5UdXJuEgwKBHR4aWQYAiABKAMiiwEKElNlYXJjaFR1cm5zUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhQKB3Nlc3Npb24YAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwBUgAiAEBQgQKAl9rIkcKE1NlYXJjaFR1cm5zUmVzcG9uc2USIgoFdHVybnMYASADKAsyEy5wYWxpbXBzZXN0LnYxLlR1cm4SDAoEdHhpZBgCIAEoAyJWCgxTcWxTdGF0ZW1lbnQSDgoBcRgBIAEoCUID4EECEisKBnBhcmFtcxgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAiAEBQgkKB19wYXJhbXMibwoRRXhlY3V0ZVNxbFJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIvCgVzdG10cxgCIAMoCzIbLnBhbGltcHNlc3QudjEuU3FsU3RhdGVtZW50QgPgQQISEAoDdHhuGAMgASgISACIAQFCBgoEX3R4biJNChJFeGVjdXRlU3FsUmVzcG9uc2USKQoHcmVzdWx0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuU3FsUmVzdWx0EgwKBHR4aWQYAiABKAMirwEKCVNxbFJlc3VsdBIPCgdjb2x1bW5zGAEgAygJEigKBHJvd3MYAiADKAsyGi5nb29nbGUucHJvdG9idWYuTGlzdFZhbHVlEhUKDXJvd3NfYWZmZWN0ZWQYAyABKAMSGQoRbGFzdF9pbnNlcnRfcm93aWQYBCABKAMSKwoFZXJyb3IYBSABKAsyFy5wYWxpbXBzZXN0LnYxLlNxbEVycm9ySACIAQFCCAoGX2Vycm9yIikKCFNxbEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSIeCgtTeW5jUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECIhwKDFN5bmNSZXNwb25zZRIMCgR0eGlkGAEgASgDIpkBCg9MaXN0S2V5c1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhMKBnByZWZpeBgDIAEoCUgAiAEBEhoKBWxpbWl0GAQgASgNQgayuxgCMGRIAYgBARITCgZjdXJzb3IYBSABKAlIAogBAUIJCgdfcHJlZml4QggKBl9saW1pdEIJCgdfY3Vyc29yImAKEExpc3RLZXlzUmVzcG9uc2USDAoEa2V5cxgBIAMoCRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IibwoPR2V0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIYCgtjb25zaXN0ZW5jeRgEIAEoCUgAiAEBQg4KDF9jb25zaXN0ZW5jeSKJAQoPUHV0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIoCgV2YWx1ZRgEIAEoCzIULmdvb2dsZS5hcGkuSHR0cEJvZHlCA+BBAhIQCgN0dGwYBSABKA1IAIgBAUIGCgRfdHRsIiAKEFB1dFZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJIChJEZWxldGVWYWx1ZVJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhAKA2tleRgDIAEoCUID4EECIiMKE0RlbGV0ZVZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJjChFJbnNlcnREb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIqCgRkb2NzGAMgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECIi8KEkluc2VydERvY3NSZXNwb25zZRILCgNpZHMYASADKAkSDAoEdHhpZBgCIAEoAyIqCgdTb3J0S2V5EgwKBHBhdGgYASABKAkSEQoJZGlyZWN0aW9uGAIgASgFIuYBCg9GaW5kRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBEiwKBHNvcnQYBCADKAsyFi5wYWxpbXBzZXN0LnYxLlNvcnRLZXlCBrK7GAIYARIaCgVsaW1pdBgFIAEoDUIGsrsYAjBkSAGIAQESGQoEc2tpcBgGIAEoDUIGsrsYAjAASAKIAQFCCQoHX2ZpbHRlckIICgZfbGltaXRCBwoFX3NraXAiRwoQRmluZERvY3NSZXNwb25zZRIlCgRkb2NzGAEgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgR0eGlkGAIgASgDIqIBChFVcGRhdGVEb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIsCgZmaWx0ZXIYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgPgQQISLAoGdXBkYXRlGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAUgASgIIkUKElVwZGF0ZURvY3NSZXNwb25zZRIPCgdtYXRjaGVkGAEgASgNEhAKCG1vZGlmaWVkGAIgASgNEgwKBHR4aWQYAyABKAMidAoRRGVsZXRlRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAQgASgIIjMKEkRlbGV0ZURvY3NSZXNwb25zZRIPCgdkZWxldGVkGAEgASgNEgwKBHR4aWQYAiABKAMiTgoVQ3JlYXRlRG9jSW5kZXhSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEhEKBHBhdGgYAyABKAlCA+BBAiI3ChZDcmVhdGVEb2NJbmRleFJlc3BvbnNlEg8KB2luZGV4ZWQYASABKAkSDAoEdHhpZBgCIAEoAyK8AQoTVXBzZXJ0VmVjdG9yUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECEjMKCWVtYmVkZGluZxgEIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgngQQKyuxgCEAESLgoIbWV0YWRhdGEYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQFCCwoJX21ldGFkYXRhIpABCgtWZWN0b3JJbnB1dBIPCgJpZBgBIAEoCUID4EECEjMKCWVtYmVkZGluZxgCIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgngQQKyuxgCEAESLgoIbWV0YWRhdGEYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQFCCwoJX21ldGFkYXRhImwKFFVwc2VydFZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEjAKB3ZlY3RvcnMYAyADKAsyGi5wYWxpbXBzZXN0LnYxLlZlY3RvcklucHV0QgPgQQIiNwoVVXBzZXJ0VmVjdG9yc1Jlc3BvbnNlEhAKCHVwc2VydGVkGAEgASgNEgwKBHR4aWQYAiABKAMifgoSTGlzdFZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEhoKBWxpbWl0GAMgASgNQgayuxgCMGRIAIgBARITCgZjdXJzb3IYBCABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJVCgpWZWN0b3JJdGVtEgoKAmlkGAEgASgJEi4KCG1ldGFkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSKBAQoTTGlzdFZlY3RvcnNSZXNwb25zZRIqCgd2ZWN0b3JzGAEgAygLMhkucGFsaW1wc2VzdC52MS5WZWN0b3JJdGVtEiAKC25leHRfY3Vyc29yGAIgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAMgASgDQg4KDF9uZXh0X2N1cnNvciJHChBHZXRWZWN0b3JSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEg8KAmlkGAMgASgJQgPgQQIinAEKEUdldFZlY3RvclJlc3BvbnNlEgoKAmlkGAEgASgJEjAKCWVtYmVkZGluZxgCIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgayuxgCEAESLgoIbWV0YWRhdGEYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQESDAoEdHhpZBgEIAEoA0ILCglfbWV0YWRhdGEiSgoTRGVsZXRlVmVjdG9yUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECIiQKFERlbGV0ZVZlY3RvclJlc3BvbnNlEgwKBHR4aWQYASABKAMioAEKFERlbGV0ZVZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEgsKA2lkcxgDIAMoCRIsCgZmaWx0ZXIYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQESEwoGY3Vyc29yGAUgASgJSAGIAQFCCQoHX2ZpbHRlckIJCgdfY3Vyc29yImgKFURlbGV0ZVZlY3RvcnNSZXNwb25zZRIPCgdkZWxldGVkGAEgASgNEiAKC25leHRfY3Vyc29yGAIgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAMgASgDQg4KDF9uZXh0X2N1cnNvciIkChRVcHNlcnRWZWN0b3JSZXNwb25zZRIMCgR0eGlkGAEgASgDIuMBChRTZWFyY2hWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwCkgAiAEBEiwKBmZpbHRlchgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAYgBARITCgZtZXRyaWMYBiABKAlIAogBAUIECgJfa0IJCgdfZmlsdGVyQgkKB19tZXRyaWMiZgoJVmVjdG9ySGl0EgoKAmlkGAEgASgJEhAKCGRpc3RhbmNlGAIgASgBEi4KCG1ldGFkYXRhGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSJNChVTZWFyY2hWZWN0b3JzUmVzcG9uc2USJgoEaGl0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuVmVjdG9ySGl0EgwKBHR4aWQYAiABKAMyyBcKC0RhdGFTZXJ2aWNlEo8BCgpBcHBlbmRUdXJuEiAucGFsaW1wc2VzdC52MS5BcHBlbmRUdXJuUmVxdWVzdBohLnBhbGltcHNlc3QudjEuQXBwZW5kVHVyblJlc3BvbnNlIjyquxgLCAQQAhjIASABKAGC0+STAic6ASoiIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSigEKCUxpc3RUdXJucxIfLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVxdWVzdBogLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSlAEKC1NlYXJjaFR1cm5zEiEucGFsaW1wc2VzdC52MS5TZWFyY2hUdXJuc1JlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLlNlYXJjaFR1cm5zUmVzcG9uc2UiPpACAaq7GAkIBBABGMgBIAGC0+STAig6ASoiIy92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vc2VhcmNoEooBCgpFeGVjdXRlU3FsEiAucGFsaW1wc2VzdC52MS5FeGVjdXRlU3FsUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRXhlY3V0ZVNxbFJlc3BvbnNlIjequxgZCAQQARjIASABKAE6DHVuY29uZmlndXJlZILT5JMCFDoBKiIPL3YxL2RiL3tkYn0vc3FsEmkKBFN5bmMSGi5wYWxpbXBzZXN0LnYxLlN5bmNSZXF1ZXN0GhsucGFsaW1wc2VzdC52MS5TeW5jUmVzcG9uc2UiKKq7GAkIBBACGMgBIAGC0+STAhU6ASoiEC92MS9kYi97ZGJ9L3N5bmMSeAoITGlzdEtleXMSHi5wYWxpbXBzZXN0LnYxLkxpc3RLZXlzUmVxdWVzdBofLnBhbGltcHNlc3QudjEuTGlzdEtleXNSZXNwb25zZSIrkAIBqrsYCQgEEAEYyAEgAYLT5JMCFRITL3YxL2RiL3tkYn0va3Yve25zfRJ+CghHZXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuR2V0VmFsdWVSZXF1ZXN0GhQuZ29vZ2xlLmFwaS5IdHRwQm9keSI8kAIBqrsYFAgEEAEYyAEgAToJbm90X2ZvdW5kgtPkkwIbEhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCghQdXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuUHV0VmFsdWVSZXF1ZXN0Gh8ucGFsaW1wc2VzdC52MS5QdXRWYWx1ZVJlc3BvbnNlIjqQAgKquxgLCAQQAhjIASABKAGC0+STAiI6BXZhbHVlGhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCgtEZWxldGVWYWx1ZRIhLnBhbGltcHNlc3QudjEuRGVsZXRlVmFsdWVSZXF1ZXN0GiIucGFsaW1wc2VzdC52MS5EZWxldGVWYWx1ZVJlc3BvbnNlIjGQAgKquxgJCAQQAhjMASABgtPkkwIbKhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EpsBCgpJbnNlcnREb2NzEiAucGFsaW1wc2VzdC52MS5JbnNlcnREb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuSW5zZXJ0RG9jc1Jlc3BvbnNlIkiquxgbCAQQAhjIASABKAE6DmFscmVhZHlfZXhpc3RzgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9pbnNlcnQShAEKCEZpbmREb2NzEh4ucGFsaW1wc2VzdC52MS5GaW5kRG9jc1JlcXVlc3QaHy5wYWxpbXBzZXN0LnYxLkZpbmREb2NzUmVzcG9uc2UiN5ACAaq7GAkIBBABGMgBIAGC0+STAiE6ASoiHC92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2ZpbmQSiwEKClVwZGF0ZURvY3MSIC5wYWxpbXBzZXN0LnYxLlVwZGF0ZURvY3NSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5VcGRhdGVEb2NzUmVzcG9uc2UiOKq7GAsIBBACGMgBIAEoAYLT5JMCIzoBKiIeL3YxL2RiL3tkYn0vZG9jcy97Y29sbH0vdXBkYXRlEokBCgpEZWxldGVEb2NzEiAucGFsaW1wc2VzdC52MS5EZWxldGVEb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRGVsZXRlRG9jc1Jlc3BvbnNlIjaquxgJCAQQAhjIASABgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9kZWxldGUSmQEKDkNyZWF0ZURvY0luZGV4EiQucGFsaW1wc2VzdC52MS5DcmVhdGVEb2NJbmRleFJlcXVlc3QaJS5wYWxpbXBzZXN0LnYxLkNyZWF0ZURvY0luZGV4UmVzcG9uc2UiOpACAqq7GAkIBBACGMgBIAGC0+STAiQ6ASoiHy92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2luZGV4ZXMSkAEKDFVwc2VydFZlY3RvchIiLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVxdWVzdBojLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVzcG9uc2UiN5ACAqq7GAsIBBACGMgBIAEoAYLT5JMCHzoBKiIaL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0SmQEKDVVwc2VydFZlY3RvcnMSIy5wYWxpbXBzZXN0LnYxLlVwc2VydFZlY3RvcnNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5VcHNlcnRWZWN0b3JzUmVzcG9uc2UiPZACAqq7GAsIBBACGMgBIAEoAYLT5JMCJToBKiIgL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vYmF0Y2gSiAEKC0xpc3RWZWN0b3JzEiEucGFsaW1wc2VzdC52MS5MaXN0VmVjdG9yc1JlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLkxpc3RWZWN0b3JzUmVzcG9uc2UiMpACAaq7GAkIBBABGMgBIAGC0+STAhwSGi92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9EpgBCglHZXRWZWN0b3ISHy5wYWxpbXBzZXN0LnYxLkdldFZlY3RvclJlcXVlc3QaIC5wYWxpbXBzZXN0LnYxLkdldFZlY3RvclJlc3BvbnNlIkiQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAicSJS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2l0ZW1zL3tpZH0SlgEKDERlbGV0ZVZlY3RvchIiLnBhbGltcHNlc3QudjEuRGVsZXRlVmVjdG9yUmVxdWVzdBojLnBhbGltcHNlc3QudjEuRGVsZXRlVmVjdG9yUmVzcG9uc2UiPZACAqq7GAkIBBACGMwBIAGC0+STAicqJS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2l0ZW1zL3tpZH0SmAEKDURlbGV0ZVZlY3RvcnMSIy5wYWxpbXBzZXN0LnYxLkRlbGV0ZVZlY3RvcnNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5EZWxldGVWZWN0b3JzUmVzcG9uc2UiPJACAqq7GAkIBBACGMgBIAGC0+STAiY6ASoiIS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2RlbGV0ZRKYAQoNU2VhcmNoVmVjdG9ycxIjLnBhbGltcHNlc3QudjEuU2VhcmNoVmVjdG9yc1JlcXVlc3QaJC5wYWxpbXBzZXN0LnYxLlNlYXJjaFZlY3RvcnNSZXNwb25zZSI8kAIBqrsYCQgEEAEYyAEgAYLT5JMCJjoBKiIhL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vc2VhcmNoYgZwcm90bzM", [file_google_api_annotations, file_google_api_field_behavior, file_google_api_httpbody, file_google_protobuf_struct, file_palimpsest_v1_options]);
+  fileDesc("ChhwYWxpbXBzZXN0L3YxL2RhdGEucHJvdG8SDXBhbGltcHNlc3QudjEiGAoGVmVjdG9yEg4KBnZhbHVlcxgBIAMoAiL1AQoEVHVybhISCgpzZXNzaW9uX2lkGAEgASgJEgsKA3NlcRgCIAEoAxIMCgRyb2xlGAMgASgJEicKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEgoKY3JlYXRlZF9hdBgFIAEoAxIVCghkaXN0YW5jZRgGIAEoAUgAiAEBEhQKB3R1cm5faWQYByABKAlIAYgBARIuCghtZXRhZGF0YRgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAogBAUILCglfZGlzdGFuY2VCCgoIX3R1cm5faWRCCwoJX21ldGFkYXRhIsABChFBcHBlbmRUdXJuUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhQKB3Nlc3Npb24YAiABKAlCA+BBAhIRCgRyb2xlGAMgASgJQgPgQQISLAoHY29udGVudBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUID4EECEjUKCWVtYmVkZGluZxgFIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgayuxgCEAFIAIgBAUIMCgpfZW1iZWRkaW5nIlUKEkFwcGVuZFR1cm5SZXNwb25zZRILCgNzZXEYASABKAMSDAoEdHhpZBgCIAEoAxIWCgllbWJlZGRpbmcYAyABKAlIAIgBAUIMCgpfZW1iZWRkaW5nIvABCglUdXJuSW5wdXQSEQoEcm9sZRgBIAEoCUID4EECEiwKB2NvbnRlbnQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCA+BBAhIUCgd0dXJuX2lkGAMgASgJSACIAQESLgoIbWV0YWRhdGEYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAGIAQESNQoJZW1iZWRkaW5nGAUgASgLMhUucGFsaW1wc2VzdC52MS5WZWN0b3JCBrK7GAIQAUgCiAEBQgoKCF90dXJuX2lkQgsKCV9tZXRhZGF0YUIMCgpfZW1iZWRkaW5nIpUBChJBcHBlbmRUdXJuc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISLAoFdHVybnMYAyADKAsyGC5wYWxpbXBzZXN0LnYxLlR1cm5JbnB1dEID4EECEhkKDG9wZXJhdGlvbl9pZBgEIAEoCUgAiAEBQg8KDV9vcGVyYXRpb25faWQiUQoMQXBwZW5kZWRUdXJuEgsKA3NlcRgBIAEoAxIOCgZzdGF0dXMYAiABKAkSFgoJZW1iZWRkaW5nGAMgASgJSACIAQFCDAoKX2VtYmVkZGluZyJPChNBcHBlbmRUdXJuc1Jlc3BvbnNlEioKBXR1cm5zGAEgAygLMhsucGFsaW1wc2VzdC52MS5BcHBlbmRlZFR1cm4SDAoEdHhpZBgCIAEoAyLBAgoQTGlzdFR1cm5zUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhQKB3Nlc3Npb24YAiABKAlCA+BBAhIZCgRsYXN0GAMgASgNQgayuxgCMBRIAIgBARISCgVvcmRlchgEIAEoCUgBiAEBEhoKBWxpbWl0GAUgASgNQgayuxgCMGRIAogBARITCgZjdXJzb3IYBiABKAlIA4gBARIVCghmcm9tX3NlcRgHIAEoA0gEiAEBEhMKBnRvX3NlcRgIIAEoA0gFiAEBEhEKBHJvbGUYCSABKAlIBogBARITCgZmaWx0ZXIYCiABKAlIB4gBAUIHCgVfbGFzdEIICgZfb3JkZXJCCAoGX2xpbWl0QgkKB19jdXJzb3JCCwoJX2Zyb21fc2VxQgkKB190b19zZXFCBwoFX3JvbGVCCQoHX2ZpbHRlciJvChFMaXN0VHVybnNSZXNwb25zZRIiCgV0dXJucxgBIAMoCzITLnBhbGltcHNlc3QudjEuVHVybhIMCgR0eGlkGAIgASgDEhgKC25leHRfY3Vyc29yGAMgASgJSACIAQFCDgoMX25leHRfY3Vyc29yIvABChJEZWxldGVUdXJuc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISEQoEbGFzdBgDIAEoDUgAiAEBEhUKCGZyb21fc2VxGAQgASgDSAGIAQESEAoDc2VxGAUgASgDSAKIAQESFAoHdHVybl9pZBgGIAEoCUgDiAEBEgsKA2FsbBgHIAEoCBIZCgxvcGVyYXRpb25faWQYCCABKAlIBIgBAUIHCgVfbGFzdEILCglfZnJvbV9zZXFCBgoEX3NlcUIKCghfdHVybl9pZEIPCg1fb3BlcmF0aW9uX2lkIkIKE0RlbGV0ZVR1cm5zUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIMCgRtb3JlGAIgASgIEgwKBHR4aWQYAyABKAMiegoMRXhwZWN0ZWRUdXJuEhAKA3NlcRgBIAEoA0gAiAEBEhQKB3R1cm5faWQYAiABKAlIAYgBARIbCg5jb250ZW50X3NoYTI1NhgDIAEoCUgCiAEBQgYKBF9zZXFCCgoIX3R1cm5faWRCEQoPX2NvbnRlbnRfc2hhMjU2IsABChNSZXBsYWNlVHVybnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISFAoHc2Vzc2lvbhgCIAEoCUID4EECEi0KCGV4cGVjdGVkGAMgAygLMhsucGFsaW1wc2VzdC52MS5FeHBlY3RlZFR1cm4SJwoFdHVybnMYBCADKAsyGC5wYWxpbXBzZXN0LnYxLlR1cm5JbnB1dBIZCgxvcGVyYXRpb25faWQYBSABKAlIAIgBAUIPCg1fb3BlcmF0aW9uX2lkImEKFFJlcGxhY2VUdXJuc1Jlc3BvbnNlEg8KB3JlbW92ZWQYASABKA0SKgoFdHVybnMYAiADKAsyGy5wYWxpbXBzZXN0LnYxLkFwcGVuZGVkVHVybhIMCgR0eGlkGAMgASgDIosBChJTZWFyY2hUdXJuc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISMAoGdmVjdG9yGAMgASgLMhUucGFsaW1wc2VzdC52MS5WZWN0b3JCCeBBArK7GAIQARIWCgFrGAQgASgNQgayuxgCMAVIAIgBAUIECgJfayJHChNTZWFyY2hUdXJuc1Jlc3BvbnNlEiIKBXR1cm5zGAEgAygLMhMucGFsaW1wc2VzdC52MS5UdXJuEgwKBHR4aWQYAiABKAMiVgoMU3FsU3RhdGVtZW50Eg4KAXEYASABKAlCA+BBAhIrCgZwYXJhbXMYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVIAIgBAUIJCgdfcGFyYW1zIm8KEUV4ZWN1dGVTcWxSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISLwoFc3RtdHMYAiADKAsyGy5wYWxpbXBzZXN0LnYxLlNxbFN0YXRlbWVudEID4EECEhAKA3R4bhgDIAEoCEgAiAEBQgYKBF90eG4iTQoSRXhlY3V0ZVNxbFJlc3BvbnNlEikKB3Jlc3VsdHMYASADKAsyGC5wYWxpbXBzZXN0LnYxLlNxbFJlc3VsdBIMCgR0eGlkGAIgASgDIq8BCglTcWxSZXN1bHQSDwoHY29sdW1ucxgBIAMoCRIoCgRyb3dzGAIgAygLMhouZ29vZ2xlLnByb3RvYnVmLkxpc3RWYWx1ZRIVCg1yb3dzX2FmZmVjdGVkGAMgASgDEhkKEWxhc3RfaW5zZXJ0X3Jvd2lkGAQgASgDEisKBWVycm9yGAUgASgLMhcucGFsaW1wc2VzdC52MS5TcWxFcnJvckgAiAEBQggKBl9lcnJvciIpCghTcWxFcnJvchIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiHgoLU3luY1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAiIcCgxTeW5jUmVzcG9uc2USDAoEdHhpZBgBIAEoAyKZAQoPTGlzdEtleXNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhITCgZwcmVmaXgYAyABKAlIAIgBARIaCgVsaW1pdBgEIAEoDUIGsrsYAjBkSAGIAQESEwoGY3Vyc29yGAUgASgJSAKIAQFCCQoHX3ByZWZpeEIICgZfbGltaXRCCQoHX2N1cnNvciJgChBMaXN0S2V5c1Jlc3BvbnNlEgwKBGtleXMYASADKAkSIAoLbmV4dF9jdXJzb3IYAiABKAlCBrK7GAIIAUgAiAEBEgwKBHR4aWQYAyABKANCDgoMX25leHRfY3Vyc29yIm8KD0dldFZhbHVlUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEg8KAm5zGAIgASgJQgPgQQISEAoDa2V5GAMgASgJQgPgQQISGAoLY29uc2lzdGVuY3kYBCABKAlIAIgBAUIOCgxfY29uc2lzdGVuY3kiiQEKD1B1dFZhbHVlUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEg8KAm5zGAIgASgJQgPgQQISEAoDa2V5GAMgASgJQgPgQQISKAoFdmFsdWUYBCABKAsyFC5nb29nbGUuYXBpLkh0dHBCb2R5QgPgQQISEAoDdHRsGAUgASgNSACIAQFCBgoEX3R0bCIgChBQdXRWYWx1ZVJlc3BvbnNlEgwKBHR4aWQYASABKAMiSAoSRGVsZXRlVmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAiIjChNEZWxldGVWYWx1ZVJlc3BvbnNlEgwKBHR4aWQYASABKAMiYwoRSW5zZXJ0RG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISKgoEZG9jcxgDIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA+BBAiIvChJJbnNlcnREb2NzUmVzcG9uc2USCwoDaWRzGAEgAygJEgwKBHR4aWQYAiABKAMiKgoHU29ydEtleRIMCgRwYXRoGAEgASgJEhEKCWRpcmVjdGlvbhgCIAEoBSLmAQoPRmluZERvY3NSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEiwKBmZpbHRlchgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAIgBARIsCgRzb3J0GAQgAygLMhYucGFsaW1wc2VzdC52MS5Tb3J0S2V5QgayuxgCGAESGgoFbGltaXQYBSABKA1CBrK7GAIwZEgBiAEBEhkKBHNraXAYBiABKA1CBrK7GAIwAEgCiAEBQgkKB19maWx0ZXJCCAoGX2xpbWl0QgcKBV9za2lwIkcKEEZpbmREb2NzUmVzcG9uc2USJQoEZG9jcxgBIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSDAoEdHhpZBgCIAEoAyKiAQoRVXBkYXRlRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEiwKBnVwZGF0ZRgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA+BBAhINCgVtdWx0aRgFIAEoCCJFChJVcGRhdGVEb2NzUmVzcG9uc2USDwoHbWF0Y2hlZBgBIAEoDRIQCghtb2RpZmllZBgCIAEoDRIMCgR0eGlkGAMgASgDInQKEURlbGV0ZURvY3NSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEiwKBmZpbHRlchgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCA+BBAhINCgVtdWx0aRgEIAEoCCIzChJEZWxldGVEb2NzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIMCgR0eGlkGAIgASgDIk4KFUNyZWF0ZURvY0luZGV4UmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIRCgRwYXRoGAMgASgJQgPgQQIiNwoWQ3JlYXRlRG9jSW5kZXhSZXNwb25zZRIPCgdpbmRleGVkGAEgASgJEgwKBHR4aWQYAiABKAMivAEKE1Vwc2VydFZlY3RvclJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISDwoCaWQYAyABKAlCA+BBAhIzCgllbWJlZGRpbmcYBCABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEi4KCG1ldGFkYXRhGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSKQAQoLVmVjdG9ySW5wdXQSDwoCaWQYASABKAlCA+BBAhIzCgllbWJlZGRpbmcYAiABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEi4KCG1ldGFkYXRhGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSJsChRVcHNlcnRWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIwCgd2ZWN0b3JzGAMgAygLMhoucGFsaW1wc2VzdC52MS5WZWN0b3JJbnB1dEID4EECIjcKFVVwc2VydFZlY3RvcnNSZXNwb25zZRIQCgh1cHNlcnRlZBgBIAEoDRIMCgR0eGlkGAIgASgDIn4KEkxpc3RWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIaCgVsaW1pdBgDIAEoDUIGsrsYAjBkSACIAQESEwoGY3Vyc29yGAQgASgJSAGIAQFCCAoGX2xpbWl0QgkKB19jdXJzb3IiVQoKVmVjdG9ySXRlbRIKCgJpZBgBIAEoCRIuCghtZXRhZGF0YRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAIgBAUILCglfbWV0YWRhdGEigQEKE0xpc3RWZWN0b3JzUmVzcG9uc2USKgoHdmVjdG9ycxgBIAMoCzIZLnBhbGltcHNlc3QudjEuVmVjdG9ySXRlbRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IiRwoQR2V0VmVjdG9yUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECIpwBChFHZXRWZWN0b3JSZXNwb25zZRIKCgJpZBgBIAEoCRIwCgllbWJlZGRpbmcYAiABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABEi4KCG1ldGFkYXRhGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBEgwKBHR4aWQYBCABKANCCwoJX21ldGFkYXRhIkoKE0RlbGV0ZVZlY3RvclJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISDwoCaWQYAyABKAlCA+BBAiIkChREZWxldGVWZWN0b3JSZXNwb25zZRIMCgR0eGlkGAEgASgDIqABChREZWxldGVWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhILCgNpZHMYAyADKAkSLAoGZmlsdGVyGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBEhMKBmN1cnNvchgFIAEoCUgBiAEBQgkKB19maWx0ZXJCCQoHX2N1cnNvciJoChVEZWxldGVWZWN0b3JzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IiJAoUVXBzZXJ0VmVjdG9yUmVzcG9uc2USDAoEdHhpZBgBIAEoAyLjAQoUU2VhcmNoVmVjdG9yc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISMAoGdmVjdG9yGAMgASgLMhUucGFsaW1wc2VzdC52MS5WZWN0b3JCCeBBArK7GAIQARIWCgFrGAQgASgNQgayuxgCMApIAIgBARIsCgZmaWx0ZXIYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAGIAQESEwoGbWV0cmljGAYgASgJSAKIAQFCBAoCX2tCCQoHX2ZpbHRlckIJCgdfbWV0cmljImYKCVZlY3RvckhpdBIKCgJpZBgBIAEoCRIQCghkaXN0YW5jZRgCIAEoARIuCghtZXRhZGF0YRgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAIgBAUILCglfbWV0YWRhdGEiTQoVU2VhcmNoVmVjdG9yc1Jlc3BvbnNlEiYKBGhpdHMYASADKAsyGC5wYWxpbXBzZXN0LnYxLlZlY3RvckhpdBIMCgR0eGlkGAIgASgDMrsbCgtEYXRhU2VydmljZRKPAQoKQXBwZW5kVHVybhIgLnBhbGltcHNlc3QudjEuQXBwZW5kVHVyblJlcXVlc3QaIS5wYWxpbXBzZXN0LnYxLkFwcGVuZFR1cm5SZXNwb25zZSI8qrsYCwgEEAIYyAEgASgBgtPkkwInOgEqIiIvdjEvZGIve2RifS9tZW1vcnkve3Nlc3Npb259L3R1cm5zEqIBCgtBcHBlbmRUdXJucxIhLnBhbGltcHNlc3QudjEuQXBwZW5kVHVybnNSZXF1ZXN0GiIucGFsaW1wc2VzdC52MS5BcHBlbmRUdXJuc1Jlc3BvbnNlIkyquxgVCAQQAhjIASABKAE6CGNvbmZsaWN0gtPkkwItOgEqIigvdjEvZGIve2RifS9tZW1vcnkve3Nlc3Npb259L3R1cm5zL2JhdGNoEooBCglMaXN0VHVybnMSHy5wYWxpbXBzZXN0LnYxLkxpc3RUdXJuc1JlcXVlc3QaIC5wYWxpbXBzZXN0LnYxLkxpc3RUdXJuc1Jlc3BvbnNlIjqQAgGquxgJCAQQARjIASABgtPkkwIkEiIvdjEvZGIve2RifS9tZW1vcnkve3Nlc3Npb259L3R1cm5zEqEBCgtEZWxldGVUdXJucxIhLnBhbGltcHNlc3QudjEuRGVsZXRlVHVybnNSZXF1ZXN0GiIucGFsaW1wc2VzdC52MS5EZWxldGVUdXJuc1Jlc3BvbnNlIkuquxgTCAQQAhjIASABOghjb25mbGljdILT5JMCLjoBKiIpL3YxL2RiL3tkYn0vbWVtb3J5L3tzZXNzaW9ufS90dXJucy9kZWxldGUSpwEKDFJlcGxhY2VUdXJucxIiLnBhbGltcHNlc3QudjEuUmVwbGFjZVR1cm5zUmVxdWVzdBojLnBhbGltcHNlc3QudjEuUmVwbGFjZVR1cm5zUmVzcG9uc2UiTqq7GBUIBBACGMgBIAEoAToIY29uZmxpY3SC0+STAi86ASoiKi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMvcmVwbGFjZRKUAQoLU2VhcmNoVHVybnMSIS5wYWxpbXBzZXN0LnYxLlNlYXJjaFR1cm5zUmVxdWVzdBoiLnBhbGltcHNlc3QudjEuU2VhcmNoVHVybnNSZXNwb25zZSI+kAIBqrsYCQgEEAEYyAEgAYLT5JMCKDoBKiIjL3YxL2RiL3tkYn0vbWVtb3J5L3tzZXNzaW9ufS9zZWFyY2gSigEKCkV4ZWN1dGVTcWwSIC5wYWxpbXBzZXN0LnYxLkV4ZWN1dGVTcWxSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5FeGVjdXRlU3FsUmVzcG9uc2UiN6q7GBkIBBABGMgBIAEoAToMdW5jb25maWd1cmVkgtPkkwIUOgEqIg8vdjEvZGIve2RifS9zcWwSaQoEU3luYxIaLnBhbGltcHNlc3QudjEuU3luY1JlcXVlc3QaGy5wYWxpbXBzZXN0LnYxLlN5bmNSZXNwb25zZSIoqrsYCQgEEAIYyAEgAYLT5JMCFToBKiIQL3YxL2RiL3tkYn0vc3luYxJ4CghMaXN0S2V5cxIeLnBhbGltcHNlc3QudjEuTGlzdEtleXNSZXF1ZXN0Gh8ucGFsaW1wc2VzdC52MS5MaXN0S2V5c1Jlc3BvbnNlIiuQAgGquxgJCAQQARjIASABgtPkkwIVEhMvdjEvZGIve2RifS9rdi97bnN9En4KCEdldFZhbHVlEh4ucGFsaW1wc2VzdC52MS5HZXRWYWx1ZVJlcXVlc3QaFC5nb29nbGUuYXBpLkh0dHBCb2R5IjyQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAhsSGS92MS9kYi97ZGJ9L2t2L3tuc30ve2tleX0ShwEKCFB1dFZhbHVlEh4ucGFsaW1wc2VzdC52MS5QdXRWYWx1ZVJlcXVlc3QaHy5wYWxpbXBzZXN0LnYxLlB1dFZhbHVlUmVzcG9uc2UiOpACAqq7GAsIBBACGMgBIAEoAYLT5JMCIjoFdmFsdWUaGS92MS9kYi97ZGJ9L2t2L3tuc30ve2tleX0ShwEKC0RlbGV0ZVZhbHVlEiEucGFsaW1wc2VzdC52MS5EZWxldGVWYWx1ZVJlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLkRlbGV0ZVZhbHVlUmVzcG9uc2UiMZACAqq7GAkIBBACGMwBIAGC0+STAhsqGS92MS9kYi97ZGJ9L2t2L3tuc30ve2tleX0SmwEKCkluc2VydERvY3MSIC5wYWxpbXBzZXN0LnYxLkluc2VydERvY3NSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5JbnNlcnREb2NzUmVzcG9uc2UiSKq7GBsIBBACGMgBIAEoAToOYWxyZWFkeV9leGlzdHOC0+STAiM6ASoiHi92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2luc2VydBKEAQoIRmluZERvY3MSHi5wYWxpbXBzZXN0LnYxLkZpbmREb2NzUmVxdWVzdBofLnBhbGltcHNlc3QudjEuRmluZERvY3NSZXNwb25zZSI3kAIBqrsYCQgEEAEYyAEgAYLT5JMCIToBKiIcL3YxL2RiL3tkYn0vZG9jcy97Y29sbH0vZmluZBKLAQoKVXBkYXRlRG9jcxIgLnBhbGltcHNlc3QudjEuVXBkYXRlRG9jc1JlcXVlc3QaIS5wYWxpbXBzZXN0LnYxLlVwZGF0ZURvY3NSZXNwb25zZSI4qrsYCwgEEAIYyAEgASgBgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS91cGRhdGUSiQEKCkRlbGV0ZURvY3MSIC5wYWxpbXBzZXN0LnYxLkRlbGV0ZURvY3NSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5EZWxldGVEb2NzUmVzcG9uc2UiNqq7GAkIBBACGMgBIAGC0+STAiM6ASoiHi92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2RlbGV0ZRKZAQoOQ3JlYXRlRG9jSW5kZXgSJC5wYWxpbXBzZXN0LnYxLkNyZWF0ZURvY0luZGV4UmVxdWVzdBolLnBhbGltcHNlc3QudjEuQ3JlYXRlRG9jSW5kZXhSZXNwb25zZSI6kAICqrsYCQgEEAIYyAEgAYLT5JMCJDoBKiIfL3YxL2RiL3tkYn0vZG9jcy97Y29sbH0vaW5kZXhlcxKQAQoMVXBzZXJ0VmVjdG9yEiIucGFsaW1wc2VzdC52MS5VcHNlcnRWZWN0b3JSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5VcHNlcnRWZWN0b3JSZXNwb25zZSI3kAICqrsYCwgEEAIYyAEgASgBgtPkkwIfOgEqIhovdjEvZGIve2RifS92ZWN0b3JzL3tjb2xsfRKZAQoNVXBzZXJ0VmVjdG9ycxIjLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yc1JlcXVlc3QaJC5wYWxpbXBzZXN0LnYxLlVwc2VydFZlY3RvcnNSZXNwb25zZSI9kAICqrsYCwgEEAIYyAEgASgBgtPkkwIlOgEqIiAvdjEvZGIve2RifS92ZWN0b3JzL3tjb2xsfS9iYXRjaBKIAQoLTGlzdFZlY3RvcnMSIS5wYWxpbXBzZXN0LnYxLkxpc3RWZWN0b3JzUmVxdWVzdBoiLnBhbGltcHNlc3QudjEuTGlzdFZlY3RvcnNSZXNwb25zZSIykAIBqrsYCQgEEAEYyAEgAYLT5JMCHBIaL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0SmAEKCUdldFZlY3RvchIfLnBhbGltcHNlc3QudjEuR2V0VmVjdG9yUmVxdWVzdBogLnBhbGltcHNlc3QudjEuR2V0VmVjdG9yUmVzcG9uc2UiSJACAaq7GBQIBBABGMgBIAE6CW5vdF9mb3VuZILT5JMCJxIlL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vaXRlbXMve2lkfRKWAQoMRGVsZXRlVmVjdG9yEiIucGFsaW1wc2VzdC52MS5EZWxldGVWZWN0b3JSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5EZWxldGVWZWN0b3JSZXNwb25zZSI9kAICqrsYCQgEEAIYzAEgAYLT5JMCJyolL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vaXRlbXMve2lkfRKYAQoNRGVsZXRlVmVjdG9ycxIjLnBhbGltcHNlc3QudjEuRGVsZXRlVmVjdG9yc1JlcXVlc3QaJC5wYWxpbXBzZXN0LnYxLkRlbGV0ZVZlY3RvcnNSZXNwb25zZSI8kAICqrsYCQgEEAIYyAEgAYLT5JMCJjoBKiIhL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vZGVsZXRlEpgBCg1TZWFyY2hWZWN0b3JzEiMucGFsaW1wc2VzdC52MS5TZWFyY2hWZWN0b3JzUmVxdWVzdBokLnBhbGltcHNlc3QudjEuU2VhcmNoVmVjdG9yc1Jlc3BvbnNlIjyQAgGquxgJCAQQARjIASABgtPkkwImOgEqIiEvdjEvZGIve2RifS92ZWN0b3JzL3tjb2xsfS9zZWFyY2hiBnByb3RvMw", [file_google_api_annotations, file_google_api_field_behavior, file_google_api_httpbody, file_google_protobuf_struct, file_palimpsest_v1_options]);
 
 /**
  * A vector of 1 to 4096 finite numbers, not all zero. A message of its own so that an absent vector and an empty one,
@@ -88,6 +88,20 @@ export type Turn = Message<"palimpsest.v1.Turn"> & {
    * @generated from field: optional double distance = 6;
    */
   distance?: number | undefined;
+
+  /**
+   * The id that its caller gave it; absent when it has none.
+   *
+   * @generated from field: optional string turn_id = 7;
+   */
+  turnId?: string | undefined;
+
+  /**
+   * What else is known of it; absent when it has none.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 8;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -183,6 +197,166 @@ export const AppendTurnResponseSchema: GenMessage<AppendTurnResponse> = /*@__PUR
   messageDesc(file_palimpsest_v1_data, 3);
 
 /**
+ * A turn to be appended.
+ *
+ * @generated from message palimpsest.v1.TurnInput
+ */
+export type TurnInput = Message<"palimpsest.v1.TurnInput"> & {
+  /**
+   * Who spoke, at most 64 bytes.
+   *
+   * @generated from field: string role = 1;
+   */
+  role: string;
+
+  /**
+   * What was said: any JSON, at most 1 MiB.
+   *
+   * @generated from field: google.protobuf.Value content = 2;
+   */
+  content?: Value | undefined;
+
+  /**
+   * The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there.
+   *
+   * @generated from field: optional string turn_id = 3;
+   */
+  turnId?: string | undefined;
+
+  /**
+   * What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning
+   * with `$`.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 4;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
+   * Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where
+   * there is one and policy lets it.
+   *
+   * @generated from field: optional palimpsest.v1.Vector embedding = 5;
+   */
+  embedding?: Vector | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.TurnInput.
+ * Use `create(TurnInputSchema)` to create a new message.
+ */
+export const TurnInputSchema: GenMessage<TurnInput> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 4);
+
+/**
+ * What DataService.AppendTurns takes.
+ *
+ * @generated from message palimpsest.v1.AppendTurnsRequest
+ */
+export type AppendTurnsRequest = Message<"palimpsest.v1.AppendTurnsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The session, 1 to 128 bytes.
+   *
+   * @generated from field: string session = 2;
+   */
+  session: string;
+
+  /**
+   * The turns, 1 to 1000, in their order, with at most 16 MiB of content and metadata. One that is not valid fails them
+   * all.
+   *
+   * @generated from field: repeated palimpsest.v1.TurnInput turns = 3;
+   */
+  turns: TurnInput[];
+
+  /**
+   * Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried
+   * out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest
+   * 10,000 of a database.
+   *
+   * @generated from field: optional string operation_id = 4;
+   */
+  operationId?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.AppendTurnsRequest.
+ * Use `create(AppendTurnsRequestSchema)` to create a new message.
+ */
+export const AppendTurnsRequestSchema: GenMessage<AppendTurnsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 5);
+
+/**
+ * What became of one turn of AppendTurns or ReplaceTurns.
+ *
+ * @generated from message palimpsest.v1.AppendedTurn
+ */
+export type AppendedTurn = Message<"palimpsest.v1.AppendedTurn"> & {
+  /**
+   * The turn's place in its session.
+   *
+   * @generated from field: int64 seq = 1;
+   */
+  seq: bigint;
+
+  /**
+   * `created`, or `duplicate` when a turn of this `turn_id`, role, content and metadata is there already.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * Present when the embedding was not kept: `skipped_dimension`, as it has another dimension than the transcript's
+   * vectors. The turn itself is kept.
+   *
+   * @generated from field: optional string embedding = 3;
+   */
+  embedding?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.AppendedTurn.
+ * Use `create(AppendedTurnSchema)` to create a new message.
+ */
+export const AppendedTurnSchema: GenMessage<AppendedTurn> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 6);
+
+/**
+ * What DataService.AppendTurns gives.
+ *
+ * @generated from message palimpsest.v1.AppendTurnsResponse
+ */
+export type AppendTurnsResponse = Message<"palimpsest.v1.AppendTurnsResponse"> & {
+  /**
+   * One for each turn, in order.
+   *
+   * @generated from field: repeated palimpsest.v1.AppendedTurn turns = 1;
+   */
+  turns: AppendedTurn[];
+
+  /**
+   * The database's transaction id after the append.
+   *
+   * @generated from field: int64 txid = 2;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.AppendTurnsResponse.
+ * Use `create(AppendTurnsResponseSchema)` to create a new message.
+ */
+export const AppendTurnsResponseSchema: GenMessage<AppendTurnsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 7);
+
+/**
  * What DataService.ListTurns takes.
  *
  * @generated from message palimpsest.v1.ListTurnsRequest
@@ -203,11 +377,61 @@ export type ListTurnsRequest = Message<"palimpsest.v1.ListTurnsRequest"> & {
   session: string;
 
   /**
-   * How many of the last turns, at most 1000.
+   * How many of the last turns, at most 1000; not beside the fields below.
    *
    * @generated from field: optional uint32 last = 3;
    */
   last?: number | undefined;
+
+  /**
+   * `asc`, oldest first, or `desc`, newest first. Absent: `asc`.
+   *
+   * @generated from field: optional string order = 4;
+   */
+  order?: string | undefined;
+
+  /**
+   * How many turns on a page, at most 1000; more are given as 1000.
+   *
+   * @generated from field: optional uint32 limit = 5;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the page before, in the same order.
+   *
+   * @generated from field: optional string cursor = 6;
+   */
+  cursor?: string | undefined;
+
+  /**
+   * Only turns with this number or a higher one.
+   *
+   * @generated from field: optional int64 from_seq = 7;
+   */
+  fromSeq?: bigint | undefined;
+
+  /**
+   * Only turns with this number or a lower one.
+   *
+   * @generated from field: optional int64 to_seq = 8;
+   */
+  toSeq?: bigint | undefined;
+
+  /**
+   * Only turns of this role.
+   *
+   * @generated from field: optional string role = 9;
+   */
+  role?: string | undefined;
+
+  /**
+   * Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata
+   * counts as `{}`.
+   *
+   * @generated from field: optional string filter = 10;
+   */
+  filter?: string | undefined;
 };
 
 /**
@@ -215,7 +439,7 @@ export type ListTurnsRequest = Message<"palimpsest.v1.ListTurnsRequest"> & {
  * Use `create(ListTurnsRequestSchema)` to create a new message.
  */
 export const ListTurnsRequestSchema: GenMessage<ListTurnsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 4);
+  messageDesc(file_palimpsest_v1_data, 8);
 
 /**
  * What DataService.ListTurns gives.
@@ -224,7 +448,7 @@ export const ListTurnsRequestSchema: GenMessage<ListTurnsRequest> = /*@__PURE__*
  */
 export type ListTurnsResponse = Message<"palimpsest.v1.ListTurnsResponse"> & {
   /**
-   * The turns, oldest first.
+   * The turns: the last ones oldest first, or a page in the order asked for.
    *
    * @generated from field: repeated palimpsest.v1.Turn turns = 1;
    */
@@ -236,6 +460,13 @@ export type ListTurnsResponse = Message<"palimpsest.v1.ListTurnsResponse"> & {
    * @generated from field: int64 txid = 2;
    */
   txid: bigint;
+
+  /**
+   * Where the next page begins; absent on the last page, and where the last turns were asked for.
+   *
+   * @generated from field: optional string next_cursor = 3;
+   */
+  nextCursor?: string | undefined;
 };
 
 /**
@@ -243,7 +474,233 @@ export type ListTurnsResponse = Message<"palimpsest.v1.ListTurnsResponse"> & {
  * Use `create(ListTurnsResponseSchema)` to create a new message.
  */
 export const ListTurnsResponseSchema: GenMessage<ListTurnsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 5);
+  messageDesc(file_palimpsest_v1_data, 9);
+
+/**
+ * What DataService.DeleteTurns takes: exactly one of `last`, `from_seq`, `seq`, `turn_id` and `all`.
+ *
+ * @generated from message palimpsest.v1.DeleteTurnsRequest
+ */
+export type DeleteTurnsRequest = Message<"palimpsest.v1.DeleteTurnsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The session.
+   *
+   * @generated from field: string session = 2;
+   */
+  session: string;
+
+  /**
+   * This many of the last turns, 1 to 10,000.
+   *
+   * @generated from field: optional uint32 last = 3;
+   */
+  last?: number | undefined;
+
+  /**
+   * The turns with this number or a higher one.
+   *
+   * @generated from field: optional int64 from_seq = 4;
+   */
+  fromSeq?: bigint | undefined;
+
+  /**
+   * The turn with this number.
+   *
+   * @generated from field: optional int64 seq = 5;
+   */
+  seq?: bigint | undefined;
+
+  /**
+   * The turn with this id.
+   *
+   * @generated from field: optional string turn_id = 6;
+   */
+  turnId?: string | undefined;
+
+  /**
+   * All turns of the session.
+   *
+   * @generated from field: bool all = 7;
+   */
+  all: boolean;
+
+  /**
+   * Makes the call idempotent, as of AppendTurns.
+   *
+   * @generated from field: optional string operation_id = 8;
+   */
+  operationId?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteTurnsRequest.
+ * Use `create(DeleteTurnsRequestSchema)` to create a new message.
+ */
+export const DeleteTurnsRequestSchema: GenMessage<DeleteTurnsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 10);
+
+/**
+ * What DataService.DeleteTurns gives.
+ *
+ * @generated from message palimpsest.v1.DeleteTurnsResponse
+ */
+export type DeleteTurnsResponse = Message<"palimpsest.v1.DeleteTurnsResponse"> & {
+  /**
+   * How many turns were deleted.
+   *
+   * @generated from field: uint32 deleted = 1;
+   */
+  deleted: number;
+
+  /**
+   * Whether `from_seq` or `all` mean more turns than one call deletes: ask again, with another `operation_id`.
+   *
+   * @generated from field: bool more = 2;
+   */
+  more: boolean;
+
+  /**
+   * The database's transaction id after the deletion.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteTurnsResponse.
+ * Use `create(DeleteTurnsResponseSchema)` to create a new message.
+ */
+export const DeleteTurnsResponseSchema: GenMessage<DeleteTurnsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 11);
+
+/**
+ * A turn that a caller expects; what is absent is not compared.
+ *
+ * @generated from message palimpsest.v1.ExpectedTurn
+ */
+export type ExpectedTurn = Message<"palimpsest.v1.ExpectedTurn"> & {
+  /**
+   * Its number.
+   *
+   * @generated from field: optional int64 seq = 1;
+   */
+  seq?: bigint | undefined;
+
+  /**
+   * Its id.
+   *
+   * @generated from field: optional string turn_id = 2;
+   */
+  turnId?: string | undefined;
+
+  /**
+   * SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code
+   * units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit).
+   *
+   * @generated from field: optional string content_sha256 = 3;
+   */
+  contentSha256?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ExpectedTurn.
+ * Use `create(ExpectedTurnSchema)` to create a new message.
+ */
+export const ExpectedTurnSchema: GenMessage<ExpectedTurn> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 12);
+
+/**
+ * What DataService.ReplaceTurns takes.
+ *
+ * @generated from message palimpsest.v1.ReplaceTurnsRequest
+ */
+export type ReplaceTurnsRequest = Message<"palimpsest.v1.ReplaceTurnsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The session.
+   *
+   * @generated from field: string session = 2;
+   */
+  session: string;
+
+  /**
+   * The last turns of the session as the caller knows them, oldest first, at most 1000, each by one or more of its
+   * fields. Empty: nothing is expected and nothing goes.
+   *
+   * @generated from field: repeated palimpsest.v1.ExpectedTurn expected = 3;
+   */
+  expected: ExpectedTurn[];
+
+  /**
+   * The turns in their place, as of AppendTurns, 0 to 1000. The id of a turn that stays is `conflict` (409).
+   *
+   * @generated from field: repeated palimpsest.v1.TurnInput turns = 4;
+   */
+  turns: TurnInput[];
+
+  /**
+   * Makes the call idempotent, as of AppendTurns.
+   *
+   * @generated from field: optional string operation_id = 5;
+   */
+  operationId?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ReplaceTurnsRequest.
+ * Use `create(ReplaceTurnsRequestSchema)` to create a new message.
+ */
+export const ReplaceTurnsRequestSchema: GenMessage<ReplaceTurnsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 13);
+
+/**
+ * What DataService.ReplaceTurns gives.
+ *
+ * @generated from message palimpsest.v1.ReplaceTurnsResponse
+ */
+export type ReplaceTurnsResponse = Message<"palimpsest.v1.ReplaceTurnsResponse"> & {
+  /**
+   * How many turns went.
+   *
+   * @generated from field: uint32 removed = 1;
+   */
+  removed: number;
+
+  /**
+   * One for each new turn, in order.
+   *
+   * @generated from field: repeated palimpsest.v1.AppendedTurn turns = 2;
+   */
+  turns: AppendedTurn[];
+
+  /**
+   * The database's transaction id after the change.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.ReplaceTurnsResponse.
+ * Use `create(ReplaceTurnsResponseSchema)` to create a new message.
+ */
+export const ReplaceTurnsResponseSchema: GenMessage<ReplaceTurnsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 14);
 
 /**
  * What DataService.SearchTurns takes.
@@ -285,7 +742,7 @@ export type SearchTurnsRequest = Message<"palimpsest.v1.SearchTurnsRequest"> & {
  * Use `create(SearchTurnsRequestSchema)` to create a new message.
  */
 export const SearchTurnsRequestSchema: GenMessage<SearchTurnsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 6);
+  messageDesc(file_palimpsest_v1_data, 15);
 
 /**
  * What DataService.SearchTurns gives.
@@ -313,7 +770,7 @@ export type SearchTurnsResponse = Message<"palimpsest.v1.SearchTurnsResponse"> &
  * Use `create(SearchTurnsResponseSchema)` to create a new message.
  */
 export const SearchTurnsResponseSchema: GenMessage<SearchTurnsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 7);
+  messageDesc(file_palimpsest_v1_data, 16);
 
 /**
  * One SQL statement.
@@ -342,7 +799,7 @@ export type SqlStatement = Message<"palimpsest.v1.SqlStatement"> & {
  * Use `create(SqlStatementSchema)` to create a new message.
  */
 export const SqlStatementSchema: GenMessage<SqlStatement> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 8);
+  messageDesc(file_palimpsest_v1_data, 17);
 
 /**
  * What DataService.ExecuteSql takes.
@@ -377,7 +834,7 @@ export type ExecuteSqlRequest = Message<"palimpsest.v1.ExecuteSqlRequest"> & {
  * Use `create(ExecuteSqlRequestSchema)` to create a new message.
  */
 export const ExecuteSqlRequestSchema: GenMessage<ExecuteSqlRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 9);
+  messageDesc(file_palimpsest_v1_data, 18);
 
 /**
  * What DataService.ExecuteSql gives.
@@ -405,7 +862,7 @@ export type ExecuteSqlResponse = Message<"palimpsest.v1.ExecuteSqlResponse"> & {
  * Use `create(ExecuteSqlResponseSchema)` to create a new message.
  */
 export const ExecuteSqlResponseSchema: GenMessage<ExecuteSqlResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 10);
+  messageDesc(file_palimpsest_v1_data, 19);
 
 /**
  * What one statement gave. All results together hold at most 10000 rows a statement and 16 MiB; more is
@@ -455,7 +912,7 @@ export type SqlResult = Message<"palimpsest.v1.SqlResult"> & {
  * Use `create(SqlResultSchema)` to create a new message.
  */
 export const SqlResultSchema: GenMessage<SqlResult> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 11);
+  messageDesc(file_palimpsest_v1_data, 20);
 
 /**
  * Why one statement of a batch with `txn: false` failed.
@@ -483,7 +940,7 @@ export type SqlError = Message<"palimpsest.v1.SqlError"> & {
  * Use `create(SqlErrorSchema)` to create a new message.
  */
 export const SqlErrorSchema: GenMessage<SqlError> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 12);
+  messageDesc(file_palimpsest_v1_data, 21);
 
 /**
  * What DataService.Sync takes.
@@ -504,7 +961,7 @@ export type SyncRequest = Message<"palimpsest.v1.SyncRequest"> & {
  * Use `create(SyncRequestSchema)` to create a new message.
  */
 export const SyncRequestSchema: GenMessage<SyncRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 13);
+  messageDesc(file_palimpsest_v1_data, 22);
 
 /**
  * What DataService.Sync gives.
@@ -525,7 +982,7 @@ export type SyncResponse = Message<"palimpsest.v1.SyncResponse"> & {
  * Use `create(SyncResponseSchema)` to create a new message.
  */
 export const SyncResponseSchema: GenMessage<SyncResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 14);
+  messageDesc(file_palimpsest_v1_data, 23);
 
 /**
  * What DataService.ListKeys takes.
@@ -574,7 +1031,7 @@ export type ListKeysRequest = Message<"palimpsest.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 15);
+  messageDesc(file_palimpsest_v1_data, 24);
 
 /**
  * What DataService.ListKeys gives.
@@ -609,7 +1066,7 @@ export type ListKeysResponse = Message<"palimpsest.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 16);
+  messageDesc(file_palimpsest_v1_data, 25);
 
 /**
  * What DataService.GetValue takes.
@@ -651,7 +1108,7 @@ export type GetValueRequest = Message<"palimpsest.v1.GetValueRequest"> & {
  * Use `create(GetValueRequestSchema)` to create a new message.
  */
 export const GetValueRequestSchema: GenMessage<GetValueRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 17);
+  messageDesc(file_palimpsest_v1_data, 26);
 
 /**
  * What DataService.PutValue takes.
@@ -700,7 +1157,7 @@ export type PutValueRequest = Message<"palimpsest.v1.PutValueRequest"> & {
  * Use `create(PutValueRequestSchema)` to create a new message.
  */
 export const PutValueRequestSchema: GenMessage<PutValueRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 18);
+  messageDesc(file_palimpsest_v1_data, 27);
 
 /**
  * What DataService.PutValue gives.
@@ -721,7 +1178,7 @@ export type PutValueResponse = Message<"palimpsest.v1.PutValueResponse"> & {
  * Use `create(PutValueResponseSchema)` to create a new message.
  */
 export const PutValueResponseSchema: GenMessage<PutValueResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 19);
+  messageDesc(file_palimpsest_v1_data, 28);
 
 /**
  * What DataService.DeleteValue takes.
@@ -756,7 +1213,7 @@ export type DeleteValueRequest = Message<"palimpsest.v1.DeleteValueRequest"> & {
  * Use `create(DeleteValueRequestSchema)` to create a new message.
  */
 export const DeleteValueRequestSchema: GenMessage<DeleteValueRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 20);
+  messageDesc(file_palimpsest_v1_data, 29);
 
 /**
  * What DataService.DeleteValue gives.
@@ -777,7 +1234,7 @@ export type DeleteValueResponse = Message<"palimpsest.v1.DeleteValueResponse"> &
  * Use `create(DeleteValueResponseSchema)` to create a new message.
  */
 export const DeleteValueResponseSchema: GenMessage<DeleteValueResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 21);
+  messageDesc(file_palimpsest_v1_data, 30);
 
 /**
  * What DataService.InsertDocs takes.
@@ -813,7 +1270,7 @@ export type InsertDocsRequest = Message<"palimpsest.v1.InsertDocsRequest"> & {
  * Use `create(InsertDocsRequestSchema)` to create a new message.
  */
 export const InsertDocsRequestSchema: GenMessage<InsertDocsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 22);
+  messageDesc(file_palimpsest_v1_data, 31);
 
 /**
  * What DataService.InsertDocs gives.
@@ -841,7 +1298,7 @@ export type InsertDocsResponse = Message<"palimpsest.v1.InsertDocsResponse"> & {
  * Use `create(InsertDocsResponseSchema)` to create a new message.
  */
 export const InsertDocsResponseSchema: GenMessage<InsertDocsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 23);
+  messageDesc(file_palimpsest_v1_data, 32);
 
 /**
  * One key of a sort.
@@ -869,7 +1326,7 @@ export type SortKey = Message<"palimpsest.v1.SortKey"> & {
  * Use `create(SortKeySchema)` to create a new message.
  */
 export const SortKeySchema: GenMessage<SortKey> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 24);
+  messageDesc(file_palimpsest_v1_data, 33);
 
 /**
  * What DataService.FindDocs takes.
@@ -926,7 +1383,7 @@ export type FindDocsRequest = Message<"palimpsest.v1.FindDocsRequest"> & {
  * Use `create(FindDocsRequestSchema)` to create a new message.
  */
 export const FindDocsRequestSchema: GenMessage<FindDocsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 25);
+  messageDesc(file_palimpsest_v1_data, 34);
 
 /**
  * What DataService.FindDocs gives.
@@ -954,7 +1411,7 @@ export type FindDocsResponse = Message<"palimpsest.v1.FindDocsResponse"> & {
  * Use `create(FindDocsResponseSchema)` to create a new message.
  */
 export const FindDocsResponseSchema: GenMessage<FindDocsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 26);
+  messageDesc(file_palimpsest_v1_data, 35);
 
 /**
  * What DataService.UpdateDocs takes.
@@ -1003,7 +1460,7 @@ export type UpdateDocsRequest = Message<"palimpsest.v1.UpdateDocsRequest"> & {
  * Use `create(UpdateDocsRequestSchema)` to create a new message.
  */
 export const UpdateDocsRequestSchema: GenMessage<UpdateDocsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 27);
+  messageDesc(file_palimpsest_v1_data, 36);
 
 /**
  * What DataService.UpdateDocs gives.
@@ -1038,7 +1495,7 @@ export type UpdateDocsResponse = Message<"palimpsest.v1.UpdateDocsResponse"> & {
  * Use `create(UpdateDocsResponseSchema)` to create a new message.
  */
 export const UpdateDocsResponseSchema: GenMessage<UpdateDocsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 28);
+  messageDesc(file_palimpsest_v1_data, 37);
 
 /**
  * What DataService.DeleteDocs takes.
@@ -1080,7 +1537,7 @@ export type DeleteDocsRequest = Message<"palimpsest.v1.DeleteDocsRequest"> & {
  * Use `create(DeleteDocsRequestSchema)` to create a new message.
  */
 export const DeleteDocsRequestSchema: GenMessage<DeleteDocsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 29);
+  messageDesc(file_palimpsest_v1_data, 38);
 
 /**
  * What DataService.DeleteDocs gives.
@@ -1108,7 +1565,7 @@ export type DeleteDocsResponse = Message<"palimpsest.v1.DeleteDocsResponse"> & {
  * Use `create(DeleteDocsResponseSchema)` to create a new message.
  */
 export const DeleteDocsResponseSchema: GenMessage<DeleteDocsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 30);
+  messageDesc(file_palimpsest_v1_data, 39);
 
 /**
  * What DataService.CreateDocIndex takes.
@@ -1143,7 +1600,7 @@ export type CreateDocIndexRequest = Message<"palimpsest.v1.CreateDocIndexRequest
  * Use `create(CreateDocIndexRequestSchema)` to create a new message.
  */
 export const CreateDocIndexRequestSchema: GenMessage<CreateDocIndexRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 31);
+  messageDesc(file_palimpsest_v1_data, 40);
 
 /**
  * What DataService.CreateDocIndex gives.
@@ -1171,7 +1628,7 @@ export type CreateDocIndexResponse = Message<"palimpsest.v1.CreateDocIndexRespon
  * Use `create(CreateDocIndexResponseSchema)` to create a new message.
  */
 export const CreateDocIndexResponseSchema: GenMessage<CreateDocIndexResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 32);
+  messageDesc(file_palimpsest_v1_data, 41);
 
 /**
  * What DataService.UpsertVector takes.
@@ -1221,7 +1678,7 @@ export type UpsertVectorRequest = Message<"palimpsest.v1.UpsertVectorRequest"> &
  * Use `create(UpsertVectorRequestSchema)` to create a new message.
  */
 export const UpsertVectorRequestSchema: GenMessage<UpsertVectorRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 33);
+  messageDesc(file_palimpsest_v1_data, 42);
 
 /**
  * A vector to be stored.
@@ -1256,7 +1713,7 @@ export type VectorInput = Message<"palimpsest.v1.VectorInput"> & {
  * Use `create(VectorInputSchema)` to create a new message.
  */
 export const VectorInputSchema: GenMessage<VectorInput> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 34);
+  messageDesc(file_palimpsest_v1_data, 43);
 
 /**
  * What DataService.UpsertVectors takes.
@@ -1291,7 +1748,7 @@ export type UpsertVectorsRequest = Message<"palimpsest.v1.UpsertVectorsRequest">
  * Use `create(UpsertVectorsRequestSchema)` to create a new message.
  */
 export const UpsertVectorsRequestSchema: GenMessage<UpsertVectorsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 35);
+  messageDesc(file_palimpsest_v1_data, 44);
 
 /**
  * What DataService.UpsertVectors gives.
@@ -1319,7 +1776,7 @@ export type UpsertVectorsResponse = Message<"palimpsest.v1.UpsertVectorsResponse
  * Use `create(UpsertVectorsResponseSchema)` to create a new message.
  */
 export const UpsertVectorsResponseSchema: GenMessage<UpsertVectorsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 36);
+  messageDesc(file_palimpsest_v1_data, 45);
 
 /**
  * What DataService.ListVectors takes.
@@ -1361,7 +1818,7 @@ export type ListVectorsRequest = Message<"palimpsest.v1.ListVectorsRequest"> & {
  * Use `create(ListVectorsRequestSchema)` to create a new message.
  */
 export const ListVectorsRequestSchema: GenMessage<ListVectorsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 37);
+  messageDesc(file_palimpsest_v1_data, 46);
 
 /**
  * A vector of a list.
@@ -1389,7 +1846,7 @@ export type VectorItem = Message<"palimpsest.v1.VectorItem"> & {
  * Use `create(VectorItemSchema)` to create a new message.
  */
 export const VectorItemSchema: GenMessage<VectorItem> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 38);
+  messageDesc(file_palimpsest_v1_data, 47);
 
 /**
  * What DataService.ListVectors gives.
@@ -1424,7 +1881,7 @@ export type ListVectorsResponse = Message<"palimpsest.v1.ListVectorsResponse"> &
  * Use `create(ListVectorsResponseSchema)` to create a new message.
  */
 export const ListVectorsResponseSchema: GenMessage<ListVectorsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 39);
+  messageDesc(file_palimpsest_v1_data, 48);
 
 /**
  * What DataService.GetVector takes.
@@ -1459,7 +1916,7 @@ export type GetVectorRequest = Message<"palimpsest.v1.GetVectorRequest"> & {
  * Use `create(GetVectorRequestSchema)` to create a new message.
  */
 export const GetVectorRequestSchema: GenMessage<GetVectorRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 40);
+  messageDesc(file_palimpsest_v1_data, 49);
 
 /**
  * What DataService.GetVector gives.
@@ -1501,7 +1958,7 @@ export type GetVectorResponse = Message<"palimpsest.v1.GetVectorResponse"> & {
  * Use `create(GetVectorResponseSchema)` to create a new message.
  */
 export const GetVectorResponseSchema: GenMessage<GetVectorResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 41);
+  messageDesc(file_palimpsest_v1_data, 50);
 
 /**
  * What DataService.DeleteVector takes.
@@ -1536,7 +1993,7 @@ export type DeleteVectorRequest = Message<"palimpsest.v1.DeleteVectorRequest"> &
  * Use `create(DeleteVectorRequestSchema)` to create a new message.
  */
 export const DeleteVectorRequestSchema: GenMessage<DeleteVectorRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 42);
+  messageDesc(file_palimpsest_v1_data, 51);
 
 /**
  * What DataService.DeleteVector gives.
@@ -1557,7 +2014,7 @@ export type DeleteVectorResponse = Message<"palimpsest.v1.DeleteVectorResponse">
  * Use `create(DeleteVectorResponseSchema)` to create a new message.
  */
 export const DeleteVectorResponseSchema: GenMessage<DeleteVectorResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 43);
+  messageDesc(file_palimpsest_v1_data, 52);
 
 /**
  * What DataService.DeleteVectors takes: either `ids` or `filter`.
@@ -1607,7 +2064,7 @@ export type DeleteVectorsRequest = Message<"palimpsest.v1.DeleteVectorsRequest">
  * Use `create(DeleteVectorsRequestSchema)` to create a new message.
  */
 export const DeleteVectorsRequestSchema: GenMessage<DeleteVectorsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 44);
+  messageDesc(file_palimpsest_v1_data, 53);
 
 /**
  * What DataService.DeleteVectors gives.
@@ -1642,7 +2099,7 @@ export type DeleteVectorsResponse = Message<"palimpsest.v1.DeleteVectorsResponse
  * Use `create(DeleteVectorsResponseSchema)` to create a new message.
  */
 export const DeleteVectorsResponseSchema: GenMessage<DeleteVectorsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 45);
+  messageDesc(file_palimpsest_v1_data, 54);
 
 /**
  * What DataService.UpsertVector gives.
@@ -1663,7 +2120,7 @@ export type UpsertVectorResponse = Message<"palimpsest.v1.UpsertVectorResponse">
  * Use `create(UpsertVectorResponseSchema)` to create a new message.
  */
 export const UpsertVectorResponseSchema: GenMessage<UpsertVectorResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 46);
+  messageDesc(file_palimpsest_v1_data, 55);
 
 /**
  * What DataService.SearchVectors takes.
@@ -1720,7 +2177,7 @@ export type SearchVectorsRequest = Message<"palimpsest.v1.SearchVectorsRequest">
  * Use `create(SearchVectorsRequestSchema)` to create a new message.
  */
 export const SearchVectorsRequestSchema: GenMessage<SearchVectorsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 47);
+  messageDesc(file_palimpsest_v1_data, 56);
 
 /**
  * One vector found.
@@ -1756,7 +2213,7 @@ export type VectorHit = Message<"palimpsest.v1.VectorHit"> & {
  * Use `create(VectorHitSchema)` to create a new message.
  */
 export const VectorHitSchema: GenMessage<VectorHit> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 48);
+  messageDesc(file_palimpsest_v1_data, 57);
 
 /**
  * What DataService.SearchVectors gives.
@@ -1784,7 +2241,7 @@ export type SearchVectorsResponse = Message<"palimpsest.v1.SearchVectorsResponse
  * Use `create(SearchVectorsResponseSchema)` to create a new message.
  */
 export const SearchVectorsResponseSchema: GenMessage<SearchVectorsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 49);
+  messageDesc(file_palimpsest_v1_data, 58);
 
 /**
  * The multi-model store that every database is, each profile's included: transcripts, SQL, key-value, documents and
@@ -1807,7 +2264,23 @@ export const DataService: GenService<{
     output: typeof AppendTurnResponseSchema;
   },
   /**
-   * Gives the last turns of a session, oldest first. An unknown session has none.
+   * Appends many turns to a session's transcript, in order, all or none, in one transaction. It may be repeated safely
+   * where the turns have a `turn_id` or the call an `operation_id`: a turn that is there is not appended again, and an
+   * operation that was carried out gives its first answer. The same id with something else is `conflict` (409), and
+   * nothing is appended.
+   *
+   * @generated from rpc palimpsest.v1.DataService.AppendTurns
+   */
+  appendTurns: {
+    methodKind: "unary";
+    input: typeof AppendTurnsRequestSchema;
+    output: typeof AppendTurnsResponseSchema;
+  },
+  /**
+   * Gives turns of a session. With `last`, or with none of the other fields, the last ones, oldest first. Otherwise a page
+   * of the transcript in the order asked for, of at most `limit` turns and 2 MiB of content unless one turn has more;
+   * asked again with `next_cursor` until that is absent, it gives every turn that was there all the time once. A page may
+   * have fewer turns than its limit, or none, and more after it. An unknown session has none.
    *
    * @generated from rpc palimpsest.v1.DataService.ListTurns
    */
@@ -1815,6 +2288,31 @@ export const DataService: GenService<{
     methodKind: "unary";
     input: typeof ListTurnsRequestSchema;
     output: typeof ListTurnsResponseSchema;
+  },
+  /**
+   * Deletes turns of a session: exactly one of `last`, `from_seq`, `seq`, `turn_id` and `all` says which. They leave the
+   * transcript and every search; history keeps them for the point-in-time window, and an erasure of the session takes them
+   * from there too. At most 10,000 go in one call, the newest first. Numbers are not given again: the next turn
+   * has a higher one than any before it. What is not there is no error.
+   *
+   * @generated from rpc palimpsest.v1.DataService.DeleteTurns
+   */
+  deleteTurns: {
+    methodKind: "unary";
+    input: typeof DeleteTurnsRequestSchema;
+    output: typeof DeleteTurnsResponseSchema;
+  },
+  /**
+   * Replaces the end of a session's transcript, if it is what the caller expects, in one transaction: the turns of
+   * `expected` go, and `turns` are appended. When the last turns are others, it is `conflict` (409) and nothing changes. The
+   * new turns have numbers of their own, above all that were ever given.
+   *
+   * @generated from rpc palimpsest.v1.DataService.ReplaceTurns
+   */
+  replaceTurns: {
+    methodKind: "unary";
+    input: typeof ReplaceTurnsRequestSchema;
+    output: typeof ReplaceTurnsResponseSchema;
   },
   /**
    * Finds the turns of a session whose embeddings are nearest to a vector, nearest first, with `distance`.

@@ -45,6 +45,8 @@ export const auditActions = [
   "files.edit",
   "files.move",
   "files.delete",
+  "turns.delete",
+  "turns.replace",
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
@@ -68,6 +70,8 @@ export const dataActions: ReadonlySet<AuditAction> = new Set([
   "files.edit",
   "files.move",
   "files.delete",
+  "turns.delete",
+  "turns.replace",
 ]);
 
 /** Actions that only version 2 knows. */

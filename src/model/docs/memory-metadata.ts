@@ -8,9 +8,8 @@
 import { invalid } from "../../base/faults/errors.ts";
 import { utf8Length } from "../../base/bytes.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
-import { parseFilter } from "./docs-filter.ts";
 import { isObject, parseJson } from "../core/docs-json.ts";
-import { Bindings, filterSql, prepareQueries } from "./docs-query.ts";
+import { filterCondition } from "./metadata-filter.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 /** A filter reads the metadata of every memory that it is asked about. */
@@ -72,11 +71,6 @@ export function metadataStart(view: View, row: number): Uint8Array | undefined {
   )?.start;
 }
 
-/** Refuses a filter that is none. */
-export function checkFilter(field: string, text: string): void {
-  parseFilter(field, text);
-}
-
 /**
  * The filter, JSON text that passed `checkFilter`, as an SQL condition on `__service_memory AS m`, and its parameters.
  */
@@ -84,24 +78,5 @@ export function metadataCondition(
   view: View,
   text: string,
 ): { readonly sql: string; readonly params: readonly SqlParameter[] } {
-  const { connection } = view;
-  const filter = parseFilter("filter", text);
-  const bindings = new Bindings();
-  const holds = filterSql(filter, "x.metadata", bindings);
-  prepareQueries(connection);
-  const ofNothing =
-    connection.get<{ holds: number }>(
-      `SELECT ${holds} AS holds FROM (SELECT '{}' AS metadata) AS x`,
-      ...named(bindings),
-    )!.holds === 1;
-  if (!connection.hasTable(table)) return { sql: ofNothing ? "1" : "0", params: [] };
-  // Asked once here: most filters do not hold of nothing, and then those without metadata need no look.
-  const sql = ofNothing
-    ? `NOT EXISTS (SELECT 1 FROM ${table} AS x WHERE x.memory = m.row AND NOT ${holds})`
-    : `EXISTS (SELECT 1 FROM ${table} AS x WHERE x.memory = m.row AND ${holds})`;
-  return { sql, params: named(bindings) };
-}
-
-function named({ values }: Bindings): readonly SqlParameter[] {
-  return Object.keys(values).length > 0 ? [values] : [];
+  return filterCondition(view, { table, ofOwner: "x.memory = m.row" }, text);
 }

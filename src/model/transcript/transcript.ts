@@ -11,8 +11,9 @@ import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { turnFilter, type TurnFilters } from "./turn-filters.ts";
-import { indexTurn, unindexTurns } from "./turn-text.ts";
-import { embed, embeddedSpace, isForeign, unembedTurns, type Embedded, type Maker } from "../memory/memory-vectors.ts";
+import { joinedDetails, putDetails, type TurnDetails } from "./turn-details.ts";
+import { indexTurn } from "./turn-text.ts";
+import { embed, embeddedSpace, isForeign, type Embedded, type Maker } from "../memory/memory-vectors.ts";
 import { checkEmbedding, nearest, type VectorSpace } from "../vectors/vectors.ts";
 
 const turnsMax = 1000;
@@ -29,11 +30,23 @@ export interface TurnRecord {
   createdAt: number;
   /** On a search only: cosine distance, 0 (same direction) to 2. */
   distance?: number;
+  /** Its caller's id of it, if it has one. */
+  turnId?: string;
+  /** JSON text of an object, if it has some. */
+  metadata?: string;
 }
 
 /** The one vector space of all turns of a database, or undefined while none has a vector. */
 function turnSpace(view: View): VectorSpace | undefined {
   return embeddedSpace(view, "turn");
+}
+
+/** A turn as it is given: `content` is JSON text that `readContent` gave. */
+export interface NewTurn extends TurnDetails {
+  readonly role: string;
+  readonly content: string;
+  readonly embedding?: Float32Array | undefined;
+  readonly embeddedBy?: Maker | undefined;
 }
 
 /**
@@ -50,28 +63,35 @@ export function appendTurn(
     readonly embeddedBy?: Maker;
   },
 ): { seq: number; embedding?: Embedded } {
-  const { sessionId, embedding } = input;
+  const { sessionId, role, embedding, embeddedBy } = input;
   checkSessionId(sessionId);
-  checkText("role", input.role, limits.roleBytesMax);
-  const content = readContent("content", input.content);
+  checkText("role", role, limits.roleBytesMax);
+  const { text: content } = readContent("content", input.content);
   if (embedding) checkEmbedding("embedding", embedding);
   const seq = lastSeq(tx, sessionId) + 1;
+  const embedded = insertTurn(tx, sessionId, seq, { role, content, embedding, embeddedBy });
+  touchSession(tx, sessionId);
+  return embedded ? { seq, embedding: embedded } : { seq };
+}
+
+/** Writes a turn whose fields were checked, under a number above all of its session's. */
+export function insertTurn(tx: Tx, sessionId: string, seq: number, turn: NewTurn): Embedded | undefined {
+  const { role, content } = turn;
   const { lastInsertRowid: row } = tx.connection.run(
     "INSERT INTO __service_turn (session_id, seq, created_at, role, content) VALUES (?, ?, ?, ?, ?)",
     sessionId,
     seq,
     tx.nowMs,
-    input.role,
-    content.text,
+    role,
+    content,
   );
-  touchSession(tx, sessionId);
-  indexTurn(tx, row, content.text.length);
-  const embedded = embed(tx, "turn", row, input);
-  return embedded ? { seq, embedding: embedded } : { seq };
+  putDetails(tx, row, sessionId, turn);
+  indexTurn(tx, row, content.length);
+  return embed(tx, "turn", row, turn);
 }
 
 /** The highest number that a turn of the session ever had; 0 when there was none. */
-function lastSeq(view: View, sessionId: string): number {
+export function lastSeq(view: View, sessionId: string): number {
   const { seq } = view.connection.get<{ seq: number }>(
     `SELECT max(coalesce((SELECT max(seq) FROM __service_turn WHERE session_id = ?), 0),
                 coalesce((SELECT seq FROM __service_turn_floor WHERE session_id = ?), 0)) AS seq`,
@@ -81,45 +101,29 @@ function lastSeq(view: View, sessionId: string): number {
   return seq;
 }
 
-/** Drops the session's transcript, says how many turns that were, and remembers their last number. */
-export function removeTurns(tx: Tx, sessionId: string): number {
-  const rows = tx.connection.all<{ row: number }>("SELECT row FROM __service_turn WHERE session_id = ?", sessionId);
-  if (rows.length === 0) return 0;
-  tx.connection.run(
-    "INSERT INTO __service_turn_floor (session_id, seq) VALUES (?, ?) ON CONFLICT (session_id) DO UPDATE " +
-      "SET seq = excluded.seq",
-    sessionId,
-    lastSeq(tx, sessionId),
-  );
-  const gone = rows.map(({ row }) => row);
-  unembedTurns(tx, gone);
-  unindexTurns(tx, gone);
-  return tx.connection.run("DELETE FROM __service_turn WHERE session_id = ?", sessionId).changes;
-}
-
-/** Drops the session's transcript and every sign that there was one, its last number included. */
-export function eraseTurns(tx: Tx, sessionId: string): void {
-  removeTurns(tx, sessionId);
-  tx.connection.run("DELETE FROM __service_turn_floor WHERE session_id = ?", sessionId);
-}
-
 const turnColumns = "t.session_id AS sessionId, t.seq, t.role, t.content, t.created_at AS createdAt";
 
 /**
  * The turns of these rows, in the order of the rows. `field` is what a client can lower when they are too large
  * together.
  */
-function loadTurns(
+export function loadTurns(
   view: View,
   field: string,
   rows: readonly { readonly row: number; readonly bytes: number }[],
 ): TurnRecord[] {
   checkAnswerBytes(field, rows);
-  return view.connection.all(
-    `SELECT ${turnColumns} FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
-      "wanted.value ORDER BY wanted.key",
+  const { join, columns } = joinedDetails(view);
+  const turns = view.connection.all<TurnRecord & { turnId: string | null; metadata: string | null }>(
+    `SELECT ${turnColumns}, ${columns} FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
+      `wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(rows.map(({ row }) => row)),
   );
+  return turns.map(({ turnId, metadata, ...turn }) => ({
+    ...turn,
+    ...(turnId !== null && { turnId }),
+    ...(metadata !== null && { metadata }),
+  }));
 }
 
 function checkCount(field: string, count: number, most: number): number {
@@ -135,8 +139,10 @@ export function lastTurns(
 ): { turns: TurnRecord[] } {
   checkSessionId(input.sessionId);
   const last = checkCount("last", input.last ?? limits.turnsDefault, turnsMax);
+  const { join, bytes } = joinedDetails(view);
   const newestFirst = view.connection.all<{ row: number; bytes: number }>(
-    "SELECT row, octet_length(content) AS bytes FROM __service_turn WHERE session_id = ? ORDER BY seq DESC LIMIT ?",
+    `SELECT t.row, ${bytes} AS bytes FROM __service_turn AS t ${join}
+     WHERE t.session_id = ? ORDER BY t.seq DESC LIMIT ?`,
     input.sessionId,
     last,
   );
@@ -192,9 +198,10 @@ export function foundTurns(
   view: View,
   found: readonly { readonly row: number; readonly distance?: number }[],
 ): TurnRecord[] {
+  const { join, bytes } = joinedDetails(view);
   const rows = view.connection.all<{ row: number; bytes: number }>(
-    "SELECT t.row, octet_length(t.content) AS bytes FROM json_each(?) AS wanted CROSS JOIN __service_turn " +
-      "AS t ON t.row = wanted.value ORDER BY wanted.key",
+    `SELECT t.row, ${bytes} AS bytes FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
+      `wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(found.map(({ row }) => row)),
   );
   return loadTurns(view, "k", rows).map((turn, at) => {

@@ -65,6 +65,15 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   pinned: maybe(boolean),
 });
 
+const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
+  role: text,
+  content: text,
+  turnId: maybe(text),
+  metadata: maybe(text),
+  embedding: maybe(vector),
+  embeddedBy: maybe(maker),
+});
+
 const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
 
 const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
@@ -116,6 +125,22 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     content: text,
     embedding: maybe(vector),
     embeddedBy: maybe(maker),
+  }),
+  "turn.append_many": record({ sessionId: text, turns: list(newTurn), operationId: maybe(text) }),
+  "turn.delete": record({
+    sessionId: text,
+    last: maybe(number),
+    fromSeq: maybe(number),
+    seq: maybe(number),
+    turnId: maybe(text),
+    all: maybe(boolean),
+    operationId: maybe(text),
+  }),
+  "turn.replace": record({
+    sessionId: text,
+    expected: list(record({ seq: maybe(number), turnId: maybe(text), contentSha256: maybe(text) })),
+    turns: list(newTurn),
+    operationId: maybe(text),
   }),
   "kv.put": record({ ns: text, key: text, value: bytes, ttlSecs: maybe(number) }),
   "kv.delete": record({ ns: text, key: text }),
@@ -182,8 +207,18 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "embedding.spaces": nothing,
   "embedding.missing": record({ kind: embeddedKind, embeddedBy: text, after: number }),
   "embedding.measure": record({ embeddedBy: text, unrelatedShare: number, seed: number }),
-  "session.list": record({ limit: maybe(number) }),
+  "session.list": record({ limit: maybe(number), cursor: maybe(text), includeTurns: maybe(boolean) }),
   "turn.last": record({ sessionId: text, last: maybe(number) }),
+  "turn.list": record({
+    sessionId: text,
+    order: maybe(text),
+    limit: maybe(number),
+    cursor: maybe(text),
+    fromSeq: maybe(number),
+    toSeq: maybe(number),
+    role: maybe(text),
+    filter: maybe(text),
+  }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),
   "kv.get": record({ ns: text, key: text }),
   "kv.list": record({ ns: text, prefix: maybe(text), limit: maybe(number), cursor: maybe(text) }),

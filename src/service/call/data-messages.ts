@@ -32,8 +32,9 @@ export function turnMessage(turn: TurnRecord): Turn {
     seq: BigInt(turn.seq),
     role: turn.role,
     createdAt: BigInt(turn.createdAt),
-    ...present({ distance: turn.distance }),
+    ...present({ distance: turn.distance, turnId: turn.turnId }),
   });
   setJson(message, "content", turn.content);
+  if (turn.metadata !== undefined) setJson(message, "metadata", turn.metadata);
   return message;
 }

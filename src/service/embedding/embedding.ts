@@ -125,6 +125,28 @@ export class Embedding {
     return { input: withVector(turn, this.maker, made.vectors[0]), written: made.written };
   }
 
+  /** Turns, with vectors for those that come without one. */
+  async turns<Turn extends { readonly content: string; readonly embedding?: Float32Array | undefined }>(
+    context: Context,
+    place: Place,
+    turns: readonly Turn[],
+  ): Promise<Prepared<readonly Turn[]>> {
+    const bare = turns.flatMap((turn, at) => {
+      const text = turn.embedding === undefined ? turnText(turn) : "";
+      return text === "" ? [] : [{ at, text }];
+    });
+    const made = await this.#forWrite(
+      context,
+      place,
+      "turn",
+      bare.map(({ text }) => text),
+    );
+    if (made === undefined) return { input: turns, written: nothingToDo };
+    const input = [...turns];
+    for (const [index, { at }] of bare.entries()) input[at] = withVector(turns[at]!, this.maker, made.vectors[index]);
+    return { input, written: made.written };
+  }
+
   /** What is asked, with the vector of its query when it comes without one and there are vectors to compare it with. */
   async recall(context: Context, place: Place, input: RecallInput): Promise<RecallInput> {
     const { query = "", embedding, includeTurns } = input;

@@ -10,12 +10,14 @@ import type { NodeParts } from "./node-parts.ts";
 import { executeSql } from "./sql-service.ts";
 import { databaseTarget } from "./targets.ts";
 import { transcriptHandlers } from "./transcript-service.ts";
+import { turnBatchHandlers } from "./turn-batch-service.ts";
 import { vectorHandlers } from "./vector-service.ts";
 
 /** The handlers of the data service. */
 export function dataHandlers(node: NodeParts): ServiceHandlers<typeof DataService> {
   return {
     ...transcriptHandlers(node),
+    ...turnBatchHandlers(node),
     ...kvHandlers(node),
     ...documentHandlers(node),
     ...vectorHandlers(node),

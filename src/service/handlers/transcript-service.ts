@@ -1,7 +1,9 @@
 /** The transcript over the wires: turns are appended, listed and searched. */
-import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import type { DataService, ListTurnsRequest } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText, parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
+import { checkTurnList, type TurnListInput } from "../../model/transcript/turn-list.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector, turnMessage } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
@@ -39,21 +41,45 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
   };
 }
 
+/** The page that is asked for; undefined when the last turns are. */
+function parsePage(request: ListTurnsRequest, sessionId: string): TurnListInput | undefined {
+  const { last, order, limit, cursor, fromSeq, toSeq, role, filter } = request;
+  const asked = present({
+    order,
+    limit,
+    cursor,
+    fromSeq: fromSeq === undefined ? undefined : Number(fromSeq),
+    toSeq: toSeq === undefined ? undefined : Number(toSeq),
+    role,
+    filter,
+  });
+  if (Object.keys(asked).length === 0) return undefined;
+  if (last !== undefined)
+    throw invalid("give last alone, or order, limit, cursor, from_seq, to_seq, role and filter without it");
+  const page = { sessionId, ...asked };
+  checkTurnList(page);
+  return page;
+}
+
 /** The handlers of the transcript. */
 export function transcriptHandlers(node: NodeParts): TranscriptHandlers {
   return {
     appendTurn: appendTurn(node),
     async listTurns(request, context) {
       const sessionId = checkSessionId(request.session);
+      const page = parsePage(request, sessionId);
       const target = await databaseTarget(node, context, request.db);
+      if (page) {
+        const { value, txid } = seen(
+          context,
+          await node.engine.read(target, "turn.list", page, engineOptions(context)),
+        );
+        return { turns: value.turns.map(turnMessage), txid, ...present({ nextCursor: value.nextCursor }) };
+      }
+      const last = request.last ?? limits.turnsDefault;
       const { value, txid } = seen(
         context,
-        await node.engine.read(
-          target,
-          "turn.last",
-          { sessionId, last: request.last ?? limits.turnsDefault },
-          engineOptions(context),
-        ),
+        await node.engine.read(target, "turn.last", { sessionId, last }, engineOptions(context)),
       );
       return { turns: value.turns.map(turnMessage), txid };
     },

@@ -1,12 +1,15 @@
 /** Typed memory over the wires: translates messages to commands and records to messages. */
-import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MemoryService, SessionSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
+import { checkSessionList, type SessionRecord } from "../../model/transcript/sessions.ts";
 import { askHandlers } from "./ask.ts";
 import { calibrateHandlers } from "./calibrate.ts";
 import { contextHandlers } from "./context.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
 import { readProfilePolicy } from "../handlers/governance.ts";
@@ -76,26 +79,35 @@ function recordHandlers(
   };
 }
 
+function sessionMessage(session: SessionRecord): MessageInitShape<typeof SessionSchema> {
+  const { id, createdAt, lastActiveAt, turns, firstTurnAt, lastTurnAt } = session;
+  return {
+    id,
+    createdAt: BigInt(createdAt),
+    lastActiveAt: BigInt(lastActiveAt),
+    ...present({
+      turns: turns === undefined ? undefined : BigInt(turns),
+      firstTurnAt: firstTurnAt === undefined ? undefined : BigInt(firstTurnAt),
+      lastTurnAt: lastTurnAt === undefined ? undefined : BigInt(lastTurnAt),
+    }),
+  };
+}
+
 function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" | "endSession"> {
   return {
     async listSessions(request, context) {
+      const input = {
+        limit: request.limit ?? limits.sessionsDefault,
+        ...present({ cursor: request.cursor, includeTurns: request.includeTurns || undefined }),
+      };
+      checkSessionList(input);
       const target = await findProfileTarget(node, context, request);
       if (!target) return { sessions: [], txid: seen(context, unborn).txid };
       const { value, txid } = seen(
         context,
-        await node.engine.read(
-          target,
-          "session.list",
-          { limit: request.limit ?? limits.sessionsDefault },
-          engineOptions(context),
-        ),
+        await node.engine.read(target, "session.list", input, engineOptions(context)),
       );
-      const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({
-        id,
-        createdAt: BigInt(createdAt),
-        lastActiveAt: BigInt(lastActiveAt),
-      }));
-      return { sessions, txid };
+      return { sessions: value.sessions.map(sessionMessage), ...present({ nextCursor: value.nextCursor }), txid };
     },
 
     async endSession(request, context) {

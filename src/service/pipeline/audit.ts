@@ -12,10 +12,13 @@ import type {
   TokenResponse,
 } from "../../../gen/palimpsest/v1/control_pb.ts";
 import type {
+  AppendTurnsResponse,
   DeleteDocsResponse,
+  DeleteTurnsResponse,
   DeleteVectorsResponse,
   ExecuteSqlResponse,
   InsertDocsResponse,
+  ReplaceTurnsResponse,
   UpdateDocsResponse,
   UpsertVectorsResponse,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
@@ -203,6 +206,22 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
     { action: "files.delete", writes: true, count: (answer) => (answer as DeleteFilesResponse).deleted },
   ],
   ["DataService.AppendTurn", { action: "turns.append", writes: true, count: () => 1 }],
+  [
+    "DataService.AppendTurns",
+    {
+      action: "turns.append",
+      writes: true,
+      count: (answer) => (answer as AppendTurnsResponse).turns.filter(({ status }) => status === "created").length,
+    },
+  ],
+  [
+    "DataService.DeleteTurns",
+    { action: "turns.delete", writes: true, count: (answer) => (answer as DeleteTurnsResponse).deleted },
+  ],
+  [
+    "DataService.ReplaceTurns",
+    { action: "turns.replace", writes: true, count: (answer) => (answer as ReplaceTurnsResponse).turns.length },
+  ],
 ]);
 
 /** Fields of requests that say what a call is about; which of them a request has, its endpoint knows. */

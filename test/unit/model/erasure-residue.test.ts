@@ -7,7 +7,7 @@ import { traceBytes, TraceSearch } from "../../../src/format/erasure/traces.ts";
 import { eraseMemories, type Erased } from "../../../src/model/erasure.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../src/model/memory/stored-memories.ts";
-import { appendTurn } from "../../../src/model/transcript/transcript.ts";
+import { appendTurns } from "../../../src/model/transcript/turn-batches.ts";
 import { realDisk } from "../../../src/base/disk.ts";
 import { WalFile } from "../../../src/sqlite/wal/wal.ts";
 import { Slack } from "../../../src/sqlite/pages/slack.ts";
@@ -29,7 +29,14 @@ class Churned {
   readonly #wal = new WalFile(this.path, realDisk);
   readonly #slack = new Slack(this.path, realDisk);
   readonly live: Written[] = [];
-  readonly turns: { readonly session: string; readonly content: string; readonly embedding: Float32Array }[] = [];
+  readonly turns: {
+    readonly session: string;
+    readonly content: string;
+    readonly turnId: string;
+    readonly metadata: string;
+    readonly operationId: string;
+    readonly embedding: Float32Array;
+  }[] = [];
   readonly #zeroes: boolean;
 
   constructor(seed: number, options: { readonly secureDelete: boolean; readonly zeroes: boolean }) {
@@ -78,15 +85,28 @@ class Churned {
         const turn = {
           session: `session-${Math.floor(this.random() * 10)}`,
           content: canary(this.random),
+          turnId: canary(this.random),
+          metadata: canary(this.random),
+          operationId: canary(this.random),
           embedding: this.vector(20),
         };
         database.write((tx) =>
-          appendTurn(tx, {
-            sessionId: turn.session,
-            role: "user",
-            content: JSON.stringify(turn.content),
-            embedding: turn.embedding,
-          }),
+          appendTurns(
+            { ...tx, newId: () => ulid(database.nowMs) },
+            {
+              sessionId: turn.session,
+              operationId: turn.operationId,
+              turns: [
+                {
+                  role: "user",
+                  content: JSON.stringify(turn.content),
+                  turnId: turn.turnId,
+                  metadata: JSON.stringify({ tag: turn.metadata }),
+                  embedding: turn.embedding,
+                },
+              ],
+            },
+          ),
         );
         this.turns.push(turn);
       } else {
@@ -146,7 +166,10 @@ function eraseMany(churned: Churned): {
       /\b[b-z2-8]{16}\b/g,
     ) ?? [];
   const secrets = {
-    words: [...rows.flatMap(splitWords), ...turns.map(({ content }) => content)],
+    words: [
+      ...rows.flatMap(splitWords),
+      ...turns.flatMap(({ content, turnId, metadata, operationId }) => [content, turnId, metadata, operationId]),
+    ],
     vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)],
   };
   expect(secrets.words.length).toBeGreaterThan(250);
