@@ -19,9 +19,9 @@ const vectorFloor = 0.2;
 const wordsMargin = 0.1;
 /**
  * What the share of the question that the words cover adds to the nearest cosine: below the embedder's floor both
- * together speak against each of them. With all-MiniLM-L6-v2 (floor .5) own questions that find nothing and foreign ones
- * that do are fewer so than with any bound of the cosine alone, on LoCoMo (.011 and .073 instead of .015 and .107 at .4)
- * and on BEAM (.046 and .139 instead of .065 and .167).
+ * together speak against each of them. With all-MiniLM-L6-v2 (floor .5) fewer own questions find nothing, and fewer
+ * foreign ones something, than with any bound of the cosine alone: .011 and .073 instead of .015 and .107 at .4 on
+ * LoCoMo, .046 and .139 instead of .065 and .167 on BEAM.
  */
 const coverageWorth = 0.2;
 /** An exact topic outweighs both other channels together, a superseded memory of it too. */
@@ -88,8 +88,8 @@ interface NearAnswer {
 
 /**
  * A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is
- * silent. `coverage` is the largest of what words found, which lets in what is a little farther; 0 for nothing. A question
- * of many words is near to no single text: `scale` is the part of the floor that is asked of it.
+ * silent. `coverage` is the largest of what words found, which lets in what is a little farther; 0 for nothing. A
+ * question of many words is near to no single text: `scale` is the part of the floor that is asked of it.
  */
 function lookNear(
   view: View,
