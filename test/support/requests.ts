@@ -170,7 +170,7 @@ function fileSamples(db: string): [string, Request][] {
     ["FileService.EditFile", { ...at, edits: [{ after_line: 0, text: "two" }] }],
     ["FileService.ListFiles", { db }],
     ["FileService.MoveFiles", { ...at, to: "notes/b.md", overwrite: true }],
-    ["FileService.DeleteFiles", { ...at, recursive: false, purge: false }],
+    ["FileService.DeleteFiles", at],
     ["FileService.ListFileVersions", at],
     ["FileService.SearchFiles", { db, query: "two", folder: "notes", k: 3 }],
   ];
