@@ -29,6 +29,11 @@ export const crashPoints = [
   "set-aside",
   "condemned",
   "collected",
+  "spare-noted",
+  "spare-made",
+  "spare-giving",
+  "spare-given",
+  "spare-removed",
 ] as const;
 
 /** The name of a place where a crash is interesting. */

@@ -5,22 +5,17 @@
  * are built later listen to the events of earlier ones. Must not know: calls, answers.
  */
 import { join } from "node:path";
-import type { Disk } from "../base/disk.ts";
 import { FairTurns } from "../base/fair-turns.ts";
 import { limits } from "../base/limits.ts";
 import { Semaphore } from "../base/collections/semaphore.ts";
 import { LruMap } from "../base/collections/lru-map.ts";
-import type { World } from "../base/world.ts";
 import { CopyRecords } from "../control/databases/copy-records.ts";
+import { Databases } from "../control/databases/databases.ts";
 import { wasDeleted } from "../control/databases/deletions.ts";
-import type { Compression } from "../format/core/compression.ts";
 import { findWrittenVersions } from "../format/core/versions.ts";
-import { VectorPool, type IndexBuilder } from "../model/index/vector-index.ts";
-import type { Slices } from "../sqlite/slices.ts";
-import type { ObjectStore } from "../store/port/object-store.ts";
+import { VectorPool } from "../model/index/vector-index.ts";
 import { StoreTime } from "../store/store-time.ts";
 import { Alarms } from "./api/alarms.ts";
-import type { ReadPermits } from "./direct-reads/read-permits.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches/branches.ts";
 import { Catalogs } from "./history/catalogs.ts";
@@ -34,40 +29,18 @@ import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
-import type { EngineOptions, FromEngine } from "./api/protocol.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
+import { Spares } from "./pool/spares.ts";
 import type { SegmentMaker } from "./segments/segment-maker.ts";
 import type { ShippingParts } from "./shipping/shipper.ts";
-import type { SqlWriter } from "./process-calls/sql-write.ts";
 import { ExpiredRowSweeper } from "./maintenance/expired-row-sweeper.ts";
 import { OwnershipTransfer } from "./pool/ownership-transfer.ts";
 import { getTenant } from "./api/tenants.ts";
 import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
+import type { EngineSurroundings } from "./engine-surroundings.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
-
-/** What an engine is given by the thread that starts it. */
-export interface EngineSurroundings {
-  readonly options: EngineOptions;
-  readonly world: World;
-  readonly disk: Disk;
-  readonly store: ObjectStore;
-  readonly press: Compression;
-  /** What makes the segments that are shipped; by default this thread does. */
-  readonly maker?: SegmentMaker;
-  readonly indexBuilder: IndexBuilder | undefined;
-  /**
-   * What runs user SQL that writes, and commands that take long; by default this thread does, which a node must never
-   * do.
-   */
-  readonly sql?: SqlWriter | undefined;
-  /** How long commands may hold this thread while others wait; by default for as long as they like. */
-  readonly slices?: Slices | undefined;
-  /** Permits for another thread to read open files; by default only this thread does. */
-  readonly readPermits?: ReadPermits | undefined;
-  readonly send: (message: FromEngine) => void;
-}
 
 /** All parts of one engine thread. */
 export class EngineParts {
@@ -107,6 +80,8 @@ export class EngineParts {
   readonly compactor: Compactor;
   readonly opener: DatabaseOpener;
   readonly registry: Registry;
+  /** Databases that nobody has yet. */
+  readonly spares: Spares;
   readonly ownership: OwnershipTransfer;
   readonly following: ReplicaFollower;
   readonly erasureRunner: ErasureRunner;
@@ -151,6 +126,7 @@ export class EngineParts {
       opener: this.opener,
       events: this.#databaseEvents(),
     });
+    this.spares = this.#openSpares();
     this.ownership = this.#openOwnership();
     this.following = this.#openFollowing();
     this.#collector = this.#openGarbageCollector();
@@ -299,6 +275,20 @@ export class EngineParts {
       closing: this.#events.closing,
       notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
     };
+  }
+
+  #openSpares(): Spares {
+    const { options, world, disk, store, send } = this.#given;
+    return new Spares({
+      engine: options,
+      world,
+      disk,
+      store,
+      registry: this.registry,
+      databases: new Databases(store, world),
+      told: (ready) => send({ kind: "spares", ready }),
+      notice: this.#notice,
+    });
   }
 
   #openOwnership(): OwnershipTransfer {

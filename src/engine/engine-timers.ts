@@ -31,13 +31,14 @@ export class EngineTimers {
   /** A round every second; with much to close it takes every other slice of the thread. */
   #plan(pauseMs: number): void {
     this.#cancel = this.#world.after(pauseMs, () => {
-      const { storeTime, registry, sweeper, due, places, jobs, compactor } = this.#parts;
+      const { storeTime, registry, sweeper, due, places, jobs, compactor, spares } = this.#parts;
       storeTime.tick();
       const more = registry.closeIdle();
       sweeper.tick();
       due.tick();
       places.tick();
       jobs.tick();
+      spares.tick();
       compactor.tick(() => registry.manifests());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });

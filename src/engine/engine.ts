@@ -11,7 +11,8 @@ import type { Slices } from "../sqlite/slices.ts";
 import { AnswerBatches } from "./answer-batches.ts";
 import { Fenced } from "./history/manifest-writer.ts";
 import type { Database } from "./database/database.ts";
-import { EngineParts, type EngineSurroundings } from "./engine-parts.ts";
+import { EngineParts } from "./engine-parts.ts";
+import type { EngineSurroundings } from "./engine-surroundings.ts";
 import { TurnedAway } from "./api/engine-port.ts";
 import { countFiles } from "./local/database-files.ts";
 import type { SeenManifests } from "./local/seen-manifests.ts";
@@ -49,7 +50,9 @@ export class Engine {
     this.#answers = new AnswerBatches(world, send);
     this.#parts = new EngineParts(surroundings);
     this.#housekeeping = new EngineTimers(world, this.#parts);
-    if (options.shipping) this.#recover(options);
+    // What is nobody's is removed before logs of an earlier run are looked at: its own would be found among them.
+    const left = this.#parts.spares.start();
+    if (options.shipping) void left.then(() => this.#recover(options));
   }
 
   /** What this node has seen of each branch in object storage. */
@@ -115,13 +118,14 @@ export class Engine {
 
   /** Answers every caller, closes every file. */
   async close(): Promise<void> {
-    const { following, sweeper, turns, jobs, compactor, registry, due, places, vectorPool } = this.#parts;
+    const { following, sweeper, turns, jobs, spares, compactor, registry, due, places, vectorPool } = this.#parts;
     this.#closing = true;
     this.#housekeeping.stop();
     following.stop();
     sweeper.stop();
     turns.flush();
     await jobs.idle();
+    await spares.close();
     await compactor.close();
     await registry.closeAll();
     await due.close();
@@ -148,6 +152,11 @@ export class Engine {
         return this.#answerAfter(call, this.#parts.ownership.releaseDatabase(target.uuid));
       case "drop":
         return this.#answerAfter(call, this.#deleteTarget(target.uuid));
+      case "take-spare":
+        return this.#answerAfter(call, this.#parts.spares.take(work.name));
+      case "settle-spare":
+        this.#parts.spares.settle(target.uuid, work.outcome);
+        return this.#answers.answer({ id: call.id, txid: undefined });
       case "purge-copies":
         return this.#answerAfter(call, this.#removeCopies(target.uuid));
       case "branch":
@@ -163,7 +172,7 @@ export class Engine {
   }
 
   /** Answers the call, which speaks of no state, when the act is over. */
-  #answerAfter({ id }: EngineCall, act: Promise<boolean | void>): void {
+  #answerAfter({ id }: EngineCall, act: Promise<boolean | string | void>): void {
     act.then(
       (value) => this.#answers.answer({ id, txid: undefined, value }),
       (error: unknown) => this.#answers.fail(id, error, undefined),

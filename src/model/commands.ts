@@ -5,6 +5,8 @@
  * a thread. User SQL is separate (model/sql/sql): it runs under the guard and alone in its transaction.
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
+import { deleteFiles, moveFiles } from "./files/file-moves.ts";
+import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
 import { nextDue } from "./next-expiry.ts";
 import { eraseMemories, heldMemories, deleteErasureNotes } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
@@ -90,6 +92,10 @@ export const writeCommands = {
   "vector.upsert_many": upsertVectors,
   "vector.delete": removeVector,
   "vector.delete_many": removeVectors,
+  "file.put": putFile,
+  "file.edit": editFile,
+  "file.move": moveFiles,
+  "file.delete": deleteFiles,
   sweep,
 } as const;
 
@@ -112,6 +118,10 @@ export const readCommands = {
   "vector.search": searchVectors,
   "vector.get": getVector,
   "vector.list": listVectors,
+  "file.get": getFile,
+  "file.list": listFiles,
+  "file.versions": listFileVersions,
+  "file.search": searchFiles,
   due: nextDue,
   excess: findExcess,
 } as const;

@@ -19,9 +19,9 @@ const vectorFloor = 0.2;
 const wordsMargin = 0.1;
 /**
  * What the share of the question that the words cover adds to the nearest cosine: below the embedder's floor both
- * together speak against each of them. With all-MiniLM-L6-v2 (floor .5) own questions that find nothing and foreign ones
- * that do are fewer so than with any bound of the cosine alone, on LoCoMo (.011 and .073 instead of .015 and .107 at .4)
- * and on BEAM (.046 and .139 instead of .065 and .167).
+ * together speak against each of them. With all-MiniLM-L6-v2 (floor .5) fewer own questions find nothing, and fewer
+ * foreign ones something, than with any bound of the cosine alone: .011 and .073 instead of .015 and .107 at .4 on
+ * LoCoMo, .046 and .139 instead of .065 and .167 on BEAM.
  */
 const coverageWorth = 0.2;
 /** An exact topic outweighs both other channels together, a superseded memory of it too. */
@@ -53,7 +53,7 @@ export function look(view: View, input: RecallInput, want: number): Looked {
     ? undefined
     : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
   const coverage = (words?.hits ?? []).reduce((most, hit) => Math.max(most, hit.coverage), 0);
-  const near = lookNear(view, input, conditions, want, coverage);
+  const near = lookNear(view, input, conditions, want, { coverage, scale: words?.scale ?? 1 });
   const said = withoutVetoed(view, input, words, near);
   return { topic: lookUpTopic(view, input, conditions, want), words, said, near };
 }
@@ -88,9 +88,16 @@ interface NearAnswer {
 
 /**
  * A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is
- * silent. `coverage` is the largest of what words found, which lets in what is a little farther; 0 for nothing.
+ * silent. `coverage` is the largest of what words found, which lets in what is a little farther; 0 for nothing. A
+ * question of many words is near to no single text: `scale` is the part of the floor that is asked of it.
  */
-function lookNear(view: View, input: RecallInput, conditions: Conditions, want: number, coverage: number): NearAnswer {
+function lookNear(
+  view: View,
+  input: RecallInput,
+  conditions: Conditions,
+  want: number,
+  { coverage, scale }: { readonly coverage: number; readonly scale: number },
+): NearAnswer {
   const { embedding, embeddedBy } = input;
   const none = { hits: [], far: [], floor: vectorFloor, approximate: false } as const;
   const space = embedding || embeddedBy !== undefined ? memorySpace(view) : undefined;
@@ -102,7 +109,7 @@ function lookNear(view: View, input: RecallInput, conditions: Conditions, want: 
   const maker = findMaker(view, space);
   const compared = hits.map(({ owner, similarity }) => ({ row: owner, score: similarity }));
   const usual = maker?.floor ?? vectorFloor;
-  const needed = usual - coverageWorth * coverage;
+  const needed = scale * (usual - coverageWorth * coverage);
   const isFar = maker !== undefined && compared.length > 0 && compared[0]!.score < needed;
   const isAgreed = maker !== undefined && coverage > 0 && !isFar;
   const floor = input.minScore?.vector ?? (isAgreed ? usual - wordsMargin : usual);

@@ -142,6 +142,7 @@ export class RawIngests {
           connection,
           nowMs,
           vectors,
+          txid: 1,
           newId: () => world.ulid(),
           atGroupEnd: (act) => deferred.atGroupEnd.push(act),
           afterCommit: (act) => deferred.afterCommit.push(act),

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1 …]|growth
- * [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]|turns]`:
- * every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts servers
- * that others make, when asked alone.
+ * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness
+ * [1 …]|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage
+ * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size small]
+ * [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
@@ -23,6 +23,7 @@ import { benchSql } from "./sql.ts";
 import { benchStorage } from "./storage.ts";
 import { benchStart } from "./start.ts";
 import { benchTail } from "./tail.ts";
+import { benchTenants } from "./tenants.ts";
 import { benchTurns } from "./turns.ts";
 import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchLone, benchWrites } from "./writes.ts";
@@ -33,6 +34,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   writes: benchWrites,
   lone: benchLone,
   tail: benchTail,
+  tenants: benchTenants,
   fsync: benchFsync,
   sql: benchSql,
   recalls: (directory) => benchRecalls(directory, numbers),

@@ -1,7 +1,12 @@
-/** Resident memory: per open database after real use, after 2,000 were touched once each, and after load and a rest. */
+/**
+ * Resident memory: of an open database beside a bare connection to one, of ten thousand that were touched and two
+ * thousand that are used, and after load and a rest.
+ */
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { load } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
@@ -30,30 +35,53 @@ async function touch(node: NodeProcess, profile: string): Promise<void> {
     throw new Error(`touching failed: ${ingest.text} ${recall.text}`);
 }
 
+const perDatabase = (fromMiB: number, toMiB: number, databases: number): string =>
+  `${(((toMiB - fromMiB) * 1024) / databases).toFixed(0)} KiB each`;
+
 export async function benchMemory(directory: string): Promise<void> {
-  const databases = 2_000;
-  const node = await startNodeProcess(join(directory, "memory"), { SERVICE_IDLE_CLOSE_SECS: "10" });
+  const rows: Row[] = [...(await bareSqlite(directory)), ...(await touched(join(directory, "memory")))];
+  rows.push(...(await loadAndRest(join(directory, "rest"))));
+  report("Resident memory", rows);
+}
+
+/** What SQLite takes by itself for each of as many connections to empty databases of the service. */
+async function bareSqlite(directory: string): Promise<Row[]> {
+  const databases = 500;
+  const script = join(import.meta.dirname, "bare-connections.ts");
+  const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", script, directory, String(databases)]);
+  return [{ what: `${databases} bare connections to databases of the same schema`, note: `${stdout.trim()} KiB each` }];
+}
+
+/** Ten thousand databases, of which two thousand go on being used. */
+async function touched(directory: string): Promise<Row[]> {
+  const [all, hot, atOnce] = [10_000, 2_000, 20];
+  const node = await startNodeProcess(directory, { SERVICE_LOG_LEVEL: "warn" });
   // The wires and the first database take their memory first.
   for (let index = 0; index < 20; index++) await touch(node, `warm${index}`);
   await load(node.port, 8, 1_000, () => ["GET", "/health"]);
-  const rows: Row[] = [{ what: "20 databases open", note: `${residentMiB(node).toFixed(0)} MiB resident` }];
   const before = residentMiB(node);
-  for (let index = 0; index < 200; index++) await touch(node, `p${index}`);
-  rows.push({
-    what: "200 more, each after a write and a recall",
-    note: `${(((residentMiB(node) - before) * 1024) / 200).toFixed(0)} KiB each`,
-  });
-  for (let from = 200; from < databases; from += 20)
-    await Promise.all(Array.from({ length: 20 }, (_, offset) => touch(node, `p${from + offset}`)));
-  rows.push({
-    what: `${databases} touched, at once afterwards`,
-    note: `${residentMiB(node).toFixed(0)} MiB resident (target below 1024 at the end)`,
-  });
-  await pause(45_000);
-  rows.push({ what: "after the idle close", note: `${residentMiB(node).toFixed(0)} MiB resident` });
+  const rows: Row[] = [{ what: "20 databases open", note: `${before.toFixed(0)} MiB resident` }];
+  const tell = (what: string, databases: number): void => {
+    const now = residentMiB(node);
+    rows.push({ what, note: `${now.toFixed(0)} MiB resident, ${perDatabase(before, now, databases)}` });
+  };
+  const touchAll = async (count: number): Promise<void> => {
+    for (let from = 0; from < count; from += atOnce)
+      await Promise.all(Array.from({ length: atOnce }, (_, offset) => touch(node, `p${from + offset}`)));
+  };
+  await touchAll(200);
+  tell("200 more, each after a write and a recall", 200);
+  await pause(5_000);
+  tell("the same, five seconds later", 200);
+  await touchAll(all);
+  await touchAll(hot);
+  tell(`${all} touched, then ${hot} of them again: per hot one`, hot);
+  for (const untilMs = performance.now() + 60_000; performance.now() < untilMs;) await touchAll(hot);
+  tell(`${hot} used over and over for a minute: per hot one`, hot);
+  await pause(60_000);
+  rows.push({ what: "after a minute without calls", note: `${residentMiB(node).toFixed(0)} MiB resident` });
   await node.end("SIGTERM");
-  rows.push(...(await loadAndRest(join(directory, "rest"))));
-  report("Resident memory", rows);
+  return rows;
 }
 
 /** A node at its start, after twenty seconds of load, and after a minute without calls. */

@@ -22,6 +22,7 @@ import { contextTokensDefault } from "../../src/model/context-block.ts";
 import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
 import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
+import { filesFoundDefault, filesListDefault } from "../../src/model/files/files.ts";
 import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
@@ -103,6 +104,8 @@ describe("the rules of methods", () => {
       "DataService.UpdateDocs",
       "DataService.UpsertVector",
       "DataService.UpsertVectors",
+      "FileService.EditFile",
+      "FileService.PutFile",
       "MemoryService.Extract",
       "MemoryService.Ingest",
     ]);
@@ -159,6 +162,8 @@ describe("the fields of messages", () => {
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
       "FindDocsRequest.limit": docsDefault,
+      "ListFilesRequest.limit": filesListDefault,
+      "SearchFilesRequest.k": filesFoundDefault,
       "SearchVectorsRequest.k": limits.vectorSearchDefault,
     };
     const stated = fields.map(

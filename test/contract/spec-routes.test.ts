@@ -31,6 +31,14 @@ const extensionRoutes = new Set([
   "GET /v1/db/{db}/vectors/{coll}",
   "GET /v1/db/{db}/vectors/{coll}/items/{id}",
   "DELETE /v1/db/{db}/vectors/{coll}/items/{id}",
+  "PUT /v1/db/{db}/files/{path}",
+  "GET /v1/db/{db}/files/{path}",
+  "POST /v1/db/{db}/files/{path}/edit",
+  "GET /v1/db/{db}/files",
+  "POST /v1/db/{db}/files/{path}/move",
+  "DELETE /v1/db/{db}/files/{path}",
+  "GET /v1/db/{db}/files/{path}/versions",
+  "POST /v1/db/{db}/file_search",
 ]);
 
 /** Request fields that the specification does not have, all optional. */

@@ -23,6 +23,11 @@ const cases: Partial<Record<CrashPoint, string>> = {
   "image-put": "F71",
   "rewind-put": "F69",
   "rewind-landed": "F69",
+  "spare-noted": "F97",
+  "spare-made": "F97",
+  "spare-giving": "F97",
+  "spare-given": "F97",
+  "spare-removed": "F97",
 };
 const named = crashPoints.map((point) => [cases[point] === undefined ? "" : `${cases[point]}: `, point] as const);
 

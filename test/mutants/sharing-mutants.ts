@@ -37,8 +37,8 @@ export const sharingMutants: readonly Mutant[] = [
     name: "name-goes-back-to-the-deleted",
     why: "Who takes a free name gets the database that had it before, with all its data.",
     file: "control/databases/databases.ts",
-    find: ["        uuid: newUuid(this.#world),"],
-    replace: ["        uuid: claim?.uuid ?? newUuid(this.#world),"],
+    find: ["          uuid: spare ?? newUuid(this.#world),"],
+    replace: ["          uuid: claim?.uuid ?? spare ?? newUuid(this.#world),"],
     suites: shared,
   },
   {

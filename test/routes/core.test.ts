@@ -1,7 +1,7 @@
 /** Databases, SQL and key-value over both wires: the acceptance list's Core. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { ok, startService, useService } from "../support/service.ts";
 import { type Reply, type Wire, type WireName, wireNames } from "../support/wires.ts";
 
@@ -35,7 +35,9 @@ function get(wire: Wire, db: string, key: string): Promise<Reply> {
 onBoth(
   "core-01 over %s: a created database has a name, a uuid and a time, and no file before its first use",
   async (name) => {
-    const wire = setup(name);
+    const alone = await startService({ SERVICE_SPARE_DATABASES: "0" });
+    onTestFinished(() => alone.close());
+    const wire = alone.wire(name);
     const { body } = await ok(wire.call("ControlService.CreateDatabase", { name: `born-${name}` }));
     expect(body).toEqual({
       name: `born-${name}`,
@@ -43,7 +45,7 @@ onBoth(
       created_at: expect.any(Number),
     });
     expect(Math.abs(Date.now() - body.created_at)).toBeLessThan(60_000);
-    const files = join(service().directory, "db", body.uuid);
+    const files = join(alone.directory, "db", body.uuid);
     expect(existsSync(files)).toBe(false);
     await ok(put(wire, `born-${name}`, "k", "v"));
     expect(readdirSync(files)).toContain("main.db");

@@ -52,6 +52,17 @@ describe("palimpsest doctor", () => {
       expect(found.disk).toMatchObject({ running: true, node: expect.stringMatching(/^[0-9A-Z]{26}$/) });
       await sql(service, "one", "INSERT INTO t VALUES (10)");
       expect(await rows(service, "one")).toEqual([1, 2, 3, 9, 10]);
+      // What the node makes ahead has no name, and is as it should be, at every moment.
+      await expect
+        .poll(
+          async () => {
+            const { code, findings } = await diagnosed("--data-dir", fleet.directory);
+            expect([code, findings.filter(({ severity }) => severity !== "note")]).toEqual([0, []]);
+            return findings.filter(({ kind }) => kind === "database_spare").length;
+          },
+          { timeout: 20_000 },
+        )
+        .toBeGreaterThan(1);
     } finally {
       await service.close();
     }

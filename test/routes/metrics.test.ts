@@ -47,7 +47,7 @@ test("it is the operator's: the platform key opens it, on the operators' own por
 onBoth(
   "over %s what clients do shows: requests by endpoint, wire and code, their time, groups, writes, fsyncs, shipping",
   async (name) => {
-    const service = await startService();
+    const service = await startService({ SERVICE_SPARE_DATABASES: "0" });
     onTestFinished(() => service.close());
     const wire = service.wire(name);
     const db = await service.database();

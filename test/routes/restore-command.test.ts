@@ -50,7 +50,8 @@ interface Stored {
 /** A node with one database of one table. */
 async function stored(): Promise<Stored> {
   const directory = temporaryDirectory();
-  const service = await startService({}, directory);
+  // What a node makes ahead would come to be in the midst.
+  const service = await startService({ SERVICE_SPARE_DATABASES: "0" }, directory);
   const db = await service.database();
   const sql = (branch: string, q: string): Promise<{ status: number; headers: Headers }> =>
     service.call("POST", `/v1/db/${db}${branch}/sql`, { stmts: [{ q }] }, { "service-durability": "durable" });

@@ -7,6 +7,8 @@ import { soundDisk, type DiskDose } from "./sim-disk.ts";
 /** What a run does to the service. */
 export interface Plot {
   readonly databases: number;
+  /** Databases that get their names while the story runs: where the node makes some ahead, of those. */
+  readonly named: number;
   readonly clientsPerDatabase: number;
   readonly callsPerClient: number;
   readonly faults: number;
@@ -40,9 +42,12 @@ export function drawPlot(seed: number): Plot {
   const crashAtAnswer = stream(seed, "answers");
   const more = stream(seed, "disk plot");
   const isFailing = more() < 0.2;
+  const ahead = stream(seed, "spares");
+  const spareDatabases = ahead() < 0.4 ? 1 + Math.floor(ahead() * 4) : 0;
   const hurt = more() < 0.25 ? { full: more() * 0.01, writeFails: more() * 0.003, readFails: more() * 0.002 } : {};
   return {
     databases: 1 + Math.floor(random() * 3),
+    named: spareDatabases > 0 ? 1 + Math.floor(ahead() * 3) : 0,
     clientsPerDatabase: 1 + Math.floor(random() * 3),
     callsPerClient: 40 + Math.floor(random() * 60),
     faults: 2 + Math.floor(random() * 8),
@@ -75,6 +80,7 @@ export function drawPlot(seed: number): Plot {
       logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024,
       gcGraceMs: small ? 20_000 : 600_000,
       pitrMs: small ? 30_000 : 86_400_000,
+      spareDatabases,
     },
   };
 }

@@ -155,6 +155,11 @@ export class SimNode {
     return this.#process?.disk.ledger.root;
   }
 
+  /** The data directory that the last process has left for the next one; undefined while one runs. */
+  get leftDirectory(): string | undefined {
+    return this.#left?.root;
+  }
+
   /** Copies it to `to` as a loss of power now would leave it; the process goes on. */
   lose(to: string, random: () => number): void {
     this.#process!.disk.ledger.lose(to, random);

@@ -2,9 +2,12 @@
  * One run: a node, its clients, and a story of faults, all from one seed; at the end a quiet time in which everything
  * must come to rest, and a last look at everything that was ever answered.
  */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
+import { Databases } from "../../src/control/databases/databases.ts";
+import { listed } from "../../src/store/port/listing.ts";
 import type { BranchModel } from "./branch-model.ts";
 import { DatabaseModel } from "./branch-model.ts";
 import type { Kind } from "./changes.ts";
@@ -22,6 +25,8 @@ const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 /** Everything must come to rest within this once the faults have stopped. */
 const quietMsMax = 180_000;
 const storyMsMax = 24 * 3_600_000;
+/** How often a name's claim is tried while faults go on. */
+const namingTriesMax = 50;
 
 class Simulation {
   readonly #seed: number;
@@ -34,11 +39,13 @@ class Simulation {
   /** The node that clients turn to. */
   #node: SimNode;
   readonly #clients: Clients;
-  readonly #databases: readonly DatabaseModel[];
+  readonly #databases: DatabaseModel[];
   readonly #random: () => number;
   readonly #trial: Trial;
   #crashes = 0;
   #calm = false;
+  /** A node has lost its disk, or an older one came back: what it had made ahead is known to nobody. */
+  #hasForgotten = false;
 
   constructor(seed: number, plot: Plot, bugs: Bugs, linesMax: number) {
     this.#seed = seed;
@@ -48,9 +55,9 @@ class Simulation {
     this.#trial = new Trial(this.#scheduler);
     this.#audit = new StoreAudit(() => this.#store, {
       claimed: (uuid, id, claim) => this.#claimed(uuid, id, claim),
-      rewound: (uuid, id, toTxid, txid) => this.#database(uuid).branch(id)!.rewound(toTxid, txid),
-      forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
-      deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
+      rewound: (uuid, id, toTxid, txid) => this.#database(uuid)!.branch(id)!.rewound(toTxid, txid),
+      forked: (uuid, branch) => this.#database(uuid)!.forked(branch, this.#scheduler.nowMs),
+      deleted: (uuid, id) => this.#database(uuid)!.deleted(id, this.#scheduler.nowMs),
     });
     this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) =>
       this.#audit.changed(key, before, after),
@@ -115,6 +122,10 @@ class Simulation {
         this.#clients.act(database, this.#plot.callsPerClient).then(() => acting--, this.#trial.fail);
       }
     }
+    for (let index = 0; index < this.#plot.named; index++) {
+      acting++;
+      this.#actOnNamed(`late--${index}`).then(() => acting--, this.#trial.fail);
+    }
     let faults = 0;
     while (acting > 0) {
       await this.#scheduler.sleep(this.#node.up ? 200 + this.#random() * 6_000 : this.#random() * 2_000);
@@ -122,6 +133,35 @@ class Simulation {
       else if (faults++ < this.#plot.faults) await this.#fault();
     }
     await this.#ending();
+  }
+
+  /** A name gets a database, however often that must be asked for, and a client acts on it. */
+  async #actOnNamed(name: string): Promise<void> {
+    for (let tries = 0; tries < namingTriesMax; tries++) {
+      await this.#scheduler.sleep(1_000 + this.#random() * 20_000);
+      const uuid = await this.#nameDatabase(name);
+      if (uuid === undefined) continue;
+      if (this.#database(uuid)) throw new Violation(`${name} has a database that another name has: ${uuid}`);
+      const database = new DatabaseModel(uuid);
+      this.#databases.push(database);
+      return this.#clients.act(database, this.#plot.callsPerClient);
+    }
+  }
+
+  /** Undefined when the node or its store did not answer. */
+  async #nameDatabase(name: string): Promise<string | undefined> {
+    try {
+      const node = this.#node;
+      const { uuid } = await node.call((client, world) =>
+        new Databases(node.openStore(world), world, client.spares).ensure(name),
+      );
+      this.#scheduler.note("-", `${name} is ${uuid}`);
+      return uuid;
+    } catch (error) {
+      if (error instanceof ProcessGone || error instanceof StoreError || error instanceof ServiceError)
+        return undefined;
+      throw error;
+    }
   }
 
   async #fault(): Promise<void> {
@@ -185,7 +225,9 @@ class Simulation {
     this.#crashes++;
     this.#clients.shut();
     this.#node.crash(kind);
-    if (kind === "loss" || kind === "rollback") this.#eachBranch((branch) => branch.nodeLost());
+    if (kind !== "loss" && kind !== "rollback") return;
+    this.#hasForgotten = true;
+    this.#eachBranch((branch) => branch.nodeLost());
   }
 
   /** Another node takes over while this one does not know it, or does not believe it. */
@@ -216,7 +258,7 @@ class Simulation {
   }
 
   #claimed(uuid: string, id: string, { node, lost }: Claim): void {
-    const branch = this.#database(uuid).branch(id);
+    const branch = this.#database(uuid)?.branch(id);
     this.#scheduler.note(
       "-",
       `${node} claims ${id} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`,
@@ -232,8 +274,8 @@ class Simulation {
       branch.mayLose = false;
   }
 
-  #database(uuid: string): DatabaseModel {
-    return this.#databases.find((database) => database.uuid === uuid)!;
+  #database(uuid: string): DatabaseModel | undefined {
+    return this.#databases.find((database) => database.uuid === uuid);
   }
 
   #eachBranch(act: (branch: BranchModel) => void): void {
@@ -262,11 +304,23 @@ class Simulation {
     await this.#restart();
     await this.#within(`the look after a last ${kind}`, this.#lookAtAll());
     if (this.#store.rotten.size > 0) return;
+    await this.#lookForGarbage();
     await this.#within("syncing everything", this.#syncAll());
     await this.#restoreAll();
     this.#crash("loss");
     await this.#restart();
     await this.#within("the look after the loss of the node", this.#lookAtAll());
+  }
+
+  /** What a process has made ahead and nobody has is gone, but for what a node knows of: it goes when that starts. */
+  async #lookForGarbage(): Promise<void> {
+    const { gcGraceMs = 0 } = this.#plot.engine;
+    if (this.#hasForgotten || this.#plot.named === 0 || gcGraceMs > quietMsMax) return;
+    await this.#scheduler.sleep(3 * gcGraceMs);
+    const known = new Set(this.#databases.map(({ uuid }) => uuid));
+    for (const node of this.#nodes) for (const uuid of listNotes(node)) known.add(uuid);
+    for await (const { key } of listed(this.#store.calm, "db/"))
+      if (!known.has(key.split("/")[1]!)) throw new Violation(`nobody knows of ${key}`);
   }
 
   async #lookAtAll(): Promise<void> {
@@ -316,6 +370,13 @@ class Simulation {
     late.catch(() => {});
     await Promise.race([act, late]);
   }
+}
+
+/** Uuids of what the node has made ahead, or a process before has. */
+function listNotes({ directory, leftDirectory }: SimNode): string[] {
+  const root = directory ?? leftDirectory;
+  const path = root && join(root, "spares");
+  return path && existsSync(path) ? readdirSync(path) : [];
 }
 
 /** Runs a seed. */

@@ -209,6 +209,29 @@ const written: Written = {
     ],
     [{ collection: "c", ids: ["v"] }, { deleted: 1 }],
   ],
+  "file.put": [
+    [
+      { path: "notes/é.md", text: "one\ntwo", ifMatch: "0".repeat(64), ifAbsent: false },
+      { path: "notes/é.md", version: 2, hash: "f".repeat(64), size: 7, created: false },
+    ],
+  ],
+  "file.edit": [
+    [
+      {
+        path: "a",
+        edits: [{ oldText: "x", replaceAll: true, afterLine: 0, firstLine: 1, lastLine: 2, text: "" }],
+        ifMatch: "*",
+      },
+      { path: "a", version: 2, hash: "f".repeat(64), size: 0, created: false },
+    ],
+  ],
+  "file.move": [[{ path: "a", to: "b", overwrite: true }, { moved: 1_000 }]],
+  "file.delete": [
+    [
+      { path: "a", recursive: true, purge: true, ifMatch: "*" },
+      { deleted: 1, purgedVersions: 100 },
+    ],
+  ],
   sweep: [
     [
       { rowsMax: 500, untilMs: 1_763_884_867_123, retention, position },
@@ -361,6 +384,46 @@ const read: Read = {
     [
       { collection: "c", limit: 1, cursor: "dg" },
       { vectors: [{ id: "v" }], nextCursor: "dg" },
+    ],
+  ],
+  "file.get": [
+    [
+      { path: "a", version: 1, firstLine: 1, lastLine: 2 },
+      { path: "a", text: "x", version: 1, hash: "f".repeat(64), size: 1, lines: 1, updatedAt: 1_763_884_867_123 },
+    ],
+  ],
+  "file.list": [
+    [
+      { folder: "", recursive: false, limit: 2, cursor: "YQ" },
+      {
+        entries: [
+          { path: "b", kind: "file", version: 1, hash: "f".repeat(64), size: 1, updatedAt: 0 },
+          { path: "c", kind: "folder" },
+        ],
+        nextCursor: "Yy8",
+      },
+    ],
+  ],
+  "file.versions": [
+    [
+      { path: "a" },
+      {
+        versions: [
+          { version: 2, change: "moved_away", otherPath: "b", writtenTxid: 2 ** 50, writtenAt: 0 },
+          { version: 1, change: "written", writtenTxid: 3, writtenAt: 0, hash: "f".repeat(64), size: 1 },
+        ],
+      },
+    ],
+  ],
+  "file.search": [
+    [
+      { query: "tea", folder: "notes", k: 3 },
+      {
+        hits: [
+          { path: "notes/a", score: 1.5, hash: "f".repeat(64), passage: { firstLine: 1, lastLine: 2, text: "tea" } },
+          { path: "notes/tea", score: 0.5, hash: "f".repeat(64) },
+        ],
+      },
     ],
   ],
   due: [[{ retention, position, isSwept: true }, { dueAtMs: undefined }]],

@@ -1,16 +1,19 @@
 /**
  * A node that does one of everything and dies at a chosen crash point, and the look at what it left.
  *
- * Owns the story: two databases, every data model, standard and durable writes, sync, fork, checkpoint, rewind,
- * deletion of a branch, packs, a new base image, collection, another node in between, in order and not. It runs on the
+ * Owns the story: two databases, and one that a name gets of those made ahead; every data model, standard and durable
+ * writes, sync, fork, checkpoint, rewind, deletion of a branch, packs, a new base image, collection, another node in
+ * between, in order and not. It runs on the
  * simulation's virtual time (test/sim), so that one seed is one order of events and the n-th time a point is reached is
  * always the same moment. At that moment the process is gone: its timers and promises never settle, and its directory
  * is copied as it is.
  */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
+import { Databases } from "../../src/control/databases/databases.ts";
+import { listed } from "../../src/store/port/listing.ts";
 import type { BranchModel } from "../sim/branch-model.ts";
 import { DatabaseModel } from "../sim/branch-model.ts";
 import type { Kind } from "../sim/changes.ts";
@@ -52,7 +55,15 @@ const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 const storyMsMax = 3_600_000;
 const bigBytes = 1024 * 1024;
 const lastLines = 60;
-const engineOptions = { gcGraceMs: 5_000, pitrMs: 30_000, idleCloseMs: 20_000, logCheckpointBytes: 64 * 1024 };
+const engineOptions = {
+  gcGraceMs: 5_000,
+  pitrMs: 30_000,
+  idleCloseMs: 20_000,
+  logCheckpointBytes: 64 * 1024,
+  spareDatabases: 2,
+};
+/** The name of the database that comes last. */
+const lateName = "tenant--late";
 
 class Story {
   readonly #plan: CrashPlan | undefined;
@@ -78,11 +89,11 @@ class Story {
     this.#scheduler = new Scheduler(seed, lastLines);
     this.#audit = new StoreAudit(() => this.#store, {
       claimed: (uuid, id, { lost }) => {
-        if (lost) this.#database(uuid).branch(id)?.lost(lost.firstTxid, lost.lastTxid);
+        if (lost) this.#database(uuid)?.branch(id)?.lost(lost.firstTxid, lost.lastTxid);
       },
-      rewound: (uuid, id, toTxid, txid) => this.#database(uuid).branch(id)!.rewound(toTxid, txid),
-      forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
-      deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
+      rewound: (uuid, id, toTxid, txid) => this.#database(uuid)!.branch(id)!.rewound(toTxid, txid),
+      forked: (uuid, branch) => this.#database(uuid)!.forked(branch, this.#scheduler.nowMs),
+      deleted: (uuid, id) => this.#database(uuid)!.deleted(id, this.#scheduler.nowMs),
     });
     this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) =>
       this.#audit.changed(key, before, after),
@@ -144,6 +155,10 @@ class Story {
     this.#node.start();
     try {
       await together(this.#databases.map((database) => this.#work(database)));
+      await this.#calls.must(async () => {
+        await this.#claimLate();
+        return true;
+      });
       await this.#handOver();
       await this.#fenceWriter();
       this.#recovering = true;
@@ -190,6 +205,16 @@ class Story {
       await this.#calls.sleep(70_000);
       await this.#burst(main, 2);
     }
+  }
+
+  /** A name gets a database, one that was made ahead where there is one; and it is written. */
+  async #claimLate(): Promise<void> {
+    const { uuid } = await this.#node.call((client, world) =>
+      new Databases(this.#node.openStore(world), world, client.spares).ensure(lateName),
+    );
+    let database = this.#database(uuid);
+    if (!database) this.#databases.push((database = new DatabaseModel(uuid)));
+    await this.#burst(database.branches.get("main")!, 2);
   }
 
   /** Another node writes for a while; what the first one has is then behind. */
@@ -297,11 +322,32 @@ class Story {
   }
 
   async #lookAtAll(): Promise<void> {
+    // It may have died before anybody heard which database the name has.
+    await this.#calls.patiently(() => this.#claimLate());
+    await this.#lookForGarbage();
     for (const database of this.#databases) {
       await this.#lookAtBranches(database);
       for (const branch of database.branches.values()) await this.#lookAt(branch);
       await this.#goOn(database);
     }
+  }
+
+  /**
+   * What was made ahead of any name and is nobody's goes, but for what the node that runs keeps. What a node made that
+   * has lost its disk stays: nobody knows of it any more.
+   */
+  async #lookForGarbage(): Promise<void> {
+    await this.#calls.sleep(20_000);
+    const uuids = new Set<string>();
+    for await (const { key } of listed(this.#store.calm, "db/")) uuids.add(key.split("/")[1]!);
+    const kept = readNotes(this.#node.directory);
+    if (kept.length > engineOptions.spareDatabases)
+      throw new Violation(`what a process before this one has made ahead is still there: ${kept.join(", ")}`);
+    const noted = this.#nodes.flatMap((node) => readNotes(node.directory ?? node.leftDirectory));
+    const known = new Set([...this.#databases.map(({ uuid }) => uuid), ...noted]);
+    const left = [...uuids].filter((uuid) => !known.has(uuid));
+    if (left.length > 0 && this.#plan?.fate !== "loss" && this.#crashes > 0)
+      throw new Violation(`nobody knows of ${left.join(", ")}, which a process before this one has made ahead`);
   }
 
   /** Every branch is listed that came into being and was not deleted, and no other. */
@@ -349,13 +395,19 @@ class Story {
     }
   }
 
-  #database(uuid: string): DatabaseModel {
-    return this.#databases.find((database) => database.uuid === uuid)!;
+  #database(uuid: string): DatabaseModel | undefined {
+    return this.#databases.find((database) => database.uuid === uuid);
   }
 
   #branches(): BranchModel[] {
     return this.#databases.flatMap(({ branches }) => [...branches.values()]);
   }
+}
+
+/** Uuids of what the node has made ahead. */
+function readNotes(directory: string | undefined): string[] {
+  const path = directory && join(directory, "spares");
+  return path && existsSync(path) ? readdirSync(path) : [];
 }
 
 /** Plays the story of a seed, up to its end or to the crash and what comes after. */

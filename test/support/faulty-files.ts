@@ -204,7 +204,7 @@ export class FaultyFiles implements FileSystem {
     });
   }
 
-  mkdir(path: string): Promise<string | undefined> {
+  mkdir(path: string, below = ""): Promise<string | undefined> {
     return this.#step("mkdir", path, () => {
       let node: Node = this.#root;
       let first: string | undefined;
@@ -213,6 +213,7 @@ export class FaultyFiles implements FileSystem {
         walked += `/${name}`;
         if (node.kind !== "directory") throw problem("ENOTDIR", path);
         if (!node.entries.has(name)) {
+          if (walked.length <= below.length) throw problem("ENOENT", path);
           this.#enter(node, name, this.#newDirectory());
           first ??= walked;
         }
@@ -376,7 +377,7 @@ export function inTurns(files: FileSystem, turn: () => Promise<void>): FileSyste
     link: waiting((file, name) => files.link(file, name)),
     rename: waiting((from, to) => files.rename(from, to)),
     unlink: waiting((path) => files.unlink(path)),
-    mkdir: waiting((path) => files.mkdir(path)),
+    mkdir: waiting((path, below) => files.mkdir(path, below)),
     rmdir: waiting((path) => files.rmdir(path)),
     readdir: waiting((path) => files.readdir(path)),
     syncDirectory: waiting((path) => files.syncDirectory(path)),

@@ -118,6 +118,7 @@ export function writeGolden(path: string, format: number): void {
             connection,
             nowMs: committedAtMs,
             vectors: new VectorCache(),
+            txid: 1,
             newId: () => `01HF7YAT00${String(ids++).padStart(16, "0")}`,
             atGroupEnd: (act) => deferred.atGroupEnd.push(act),
             afterCommit: (act) => deferred.afterCommit.push(act),

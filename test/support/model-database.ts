@@ -18,6 +18,8 @@ export class ModelDatabase {
   readonly vectors: VectorCache;
   /** The clock of the next command, in Unix ms. */
   nowMs = 1_700_000_000_000;
+  /** What the next group is told of its transaction id; nothing here counts it. */
+  txid = 1;
   #ids = 0;
 
   /** Of the format, by default the newest. */
@@ -36,6 +38,7 @@ export class ModelDatabase {
       (command) => (deferred: { atGroupEnd: (() => void)[]; afterCommit: (() => void)[] }) =>
         command({
           ...this.view(),
+          txid: this.txid,
           newId: () => `id-${String(this.#ids++).padStart(8, "0")}`,
           atGroupEnd: (act) => deferred.atGroupEnd.push(act),
           afterCommit: (act) => deferred.afterCommit.push(act),

@@ -22,6 +22,7 @@ export function sampleRequests(db: string, at: Profile): ReadonlyMap<string, Req
     ...controlSamples(db, at),
     ...memorySamples(at),
     ...dataSamples(db),
+    ...fileSamples(db),
     ...branchSamples(db),
   ]);
   const missing = endpoints.filter(({ name }) => !samples.has(name));
@@ -158,6 +159,20 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.DeleteVector", { ...docs, id: "v" }],
     ["DataService.DeleteVectors", { ...docs, filter: { a: 1 } }],
     ["DataService.SearchVectors", { ...docs, vector: [1, 2], k: 5, filter: { a: 1 }, metric: "cosine" }],
+  ];
+}
+
+function fileSamples(db: string): [string, Request][] {
+  const at = { db, path: "notes/a.md" };
+  return [
+    ["FileService.PutFile", { ...at, text: "one\n", if_absent: false }],
+    ["FileService.GetFile", at],
+    ["FileService.EditFile", { ...at, edits: [{ after_line: 0, text: "two" }] }],
+    ["FileService.ListFiles", { db }],
+    ["FileService.MoveFiles", { ...at, to: "notes/b.md", overwrite: true }],
+    ["FileService.DeleteFiles", { ...at, recursive: false, purge: false }],
+    ["FileService.ListFileVersions", at],
+    ["FileService.SearchFiles", { db, query: "two", folder: "notes", k: 3 }],
   ];
 }
 

@@ -49,7 +49,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   ai: [],
   sqlite: ["pages", "connection", "wal"],
   control: ["access", "audit", "databases"],
-  model: ["index", "core", "docs", "text", "ranking", "vectors", "memory", "transcript", "context", "sql"],
+  model: ["index", "core", "docs", "text", "ranking", "vectors", "memory", "transcript", "files", "context", "sql"],
   engine: [
     "process-calls",
     "api",

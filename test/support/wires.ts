@@ -159,7 +159,10 @@ export function checkEnvelope(body: { readonly error: string; readonly code: Err
   const table = errorCodes[body.code];
   check(table !== undefined, `the code ${body.code} is not in the table`);
   // HTTP itself demands these two, whatever the code.
-  check(status === table.http || status === 405 || status === 415, `${body.code} came with status ${status}`);
+  check(
+    status === table.http || status === 405 || status === 415 || (body.code === "conflict" && status === 412),
+    `${body.code} came with status ${status}`,
+  );
 }
 
 /** Calls over gRPC, all on one HTTP/2 connection. */

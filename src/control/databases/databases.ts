@@ -51,8 +51,16 @@ const listPageSize = 1_000;
 /** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */
 const racesMax = 16;
 
+/** Databases that were made before anybody asked for one; each is some node's own until it has a name. */
+export interface SpareDatabases {
+  /** The uuid of one, which is this name's or nobody's from now on; undefined when there is none. Never rejects. */
+  take(name: string): Promise<string | undefined>;
+  /** What became of the name's claim: `unknown` may land yet. */
+  settle(uuid: string, outcome: "named" | "unnamed" | "unknown"): void;
+}
+
 /** A version-4 UUID from the world's randomness. */
-function newUuid(world: World): string {
+export function newUuid(world: World): string {
   const bytes = world.randomBytes(16);
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
@@ -69,14 +77,19 @@ export class Databases {
   readonly #store: ObjectStore;
   readonly #world: World;
   readonly #deletions: DeletionCounts;
+  readonly #spares: SpareDatabases | undefined;
+  /** Names that are being claimed by whoever finds them free, each for all its callers. */
+  readonly #claims = new Map<string, Promise<DatabaseRecord>>();
   /** In the order in which they were read: each is read again every few seconds while it is in use. */
   readonly #cache = new LruMap<string, Cached>(claimsCachedMax);
   /** Claims that are being read again, by name, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<NameClaim | undefined>>();
 
-  constructor(store: ObjectStore, world: World) {
+  /** A name that is claimed gets a spare database where there is one. */
+  constructor(store: ObjectStore, world: World, spares?: SpareDatabases) {
     this.#store = store;
     this.#world = world;
+    this.#spares = spares;
     this.#deletions = new DeletionCounts(store, world);
   }
 
@@ -89,7 +102,18 @@ export class Databases {
 
   /** The database, claimed now when the name is free. Racing callers get the same one. */
   async ensure(name: string): Promise<DatabaseRecord> {
-    return (await this.find(name)) ?? (await this.#claim(name)).record;
+    return (await this.find(name)) ?? this.#claimOnce(name);
+  }
+
+  /** The callers of one name claim it together, and take one spare database. */
+  #claimOnce(name: string): Promise<DatabaseRecord> {
+    const under = this.#claims.get(name);
+    if (under) return under;
+    const claim = this.#claim(name)
+      .then(({ record }) => record)
+      .finally(() => this.#claims.delete(name));
+    this.#claims.set(name, claim);
+    return claim;
   }
 
   /** The database, or undefined. An absent one is never remembered, so that a create elsewhere is seen at once. */
@@ -247,25 +271,34 @@ export class Databases {
   }
 
   async #claim(name: string): Promise<{ readonly record: DatabaseRecord; readonly created: boolean }> {
-    for (let race = 0; race < racesMax; race++) {
-      const { claim, version } = await this.#read(name);
-      const existing = toRecord(name, claim);
-      if (existing !== undefined) return { record: existing, created: false };
-      // A new life starts after the tombstone, so that tokens of the old one stay older than it.
-      const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
-      const fresh: NameClaim = {
-        uuid: newUuid(this.#world),
-        createdAtMs,
-        deletedAtMs: undefined,
-        freedAtMs: claim?.deletedAtMs,
-        deletion: claim?.deletion,
-      };
-      const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
-      if (await this.#put(name, fresh, condition)) {
+    let spare: string | undefined;
+    let outcome: "named" | "unnamed" | "unknown" = "unnamed";
+    try {
+      for (let race = 0; race < racesMax; race++) {
+        const { claim, version } = await this.#read(name);
+        const existing = toRecord(name, claim);
+        if (existing !== undefined) return { record: existing, created: false };
+        spare ??= await this.#spares?.take(name);
+        // A new life starts after the tombstone, so that tokens of the old one stay older than it.
+        const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
+        const fresh: NameClaim = {
+          uuid: spare ?? newUuid(this.#world),
+          createdAtMs,
+          deletedAtMs: undefined,
+          freedAtMs: claim?.deletedAtMs,
+          deletion: claim?.deletion,
+        };
+        const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
+        outcome = "unknown";
+        const hasLanded = await this.#put(name, fresh, condition);
+        outcome = hasLanded ? "named" : "unnamed";
+        if (!hasLanded) continue;
         const record = toRecord(name, fresh);
         assert(record !== undefined, "a fresh claim is a live one");
         return { record, created: true };
       }
+    } finally {
+      if (spare !== undefined) this.#spares?.settle(spare, outcome);
     }
     throw new StoreError("unavailable", "a database name changed too often to be claimed");
   }

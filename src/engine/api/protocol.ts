@@ -88,7 +88,14 @@ export type Work =
   /** This node holds the database's lease, under this lease epoch. */
   | { readonly kind: "hold"; readonly leaseEpoch: number }
   /** Hands the database over: answered once it is shipped, closed and not held any more. */
-  | { readonly kind: "let-go" };
+  | { readonly kind: "let-go" }
+  /** Gives a database that was made ahead to the name; answered with its uuid, or undefined when there is none. */
+  | { readonly kind: "take-spare"; readonly name: string }
+  /** What became of the claim of the name that it was given to. */
+  | { readonly kind: "settle-spare"; readonly outcome: NameOutcome };
+
+/** What became of a claim of a name: `unknown` may be named yet. */
+export type NameOutcome = "named" | "unnamed" | "unknown";
 
 /** What can be done to the branches of a database. */
 export type BranchAct =
@@ -286,6 +293,8 @@ export type FromEngine =
   /** What an operator must look at has changed. */
   | { readonly kind: "alarms"; readonly counts: AlarmCounts }
   | { readonly kind: "measured"; readonly id: number; readonly measures: EngineMeasures }
+  /** How many databases the thread has made ahead that are nobody's yet. */
+  | { readonly kind: "spares"; readonly ready: number }
   | { readonly kind: "closed"; readonly counters: EngineCounters };
 
 /** Where an engine thread keeps its files and how much it may hold; crosses the thread once, at start. */
@@ -324,6 +333,10 @@ export interface EngineOptions {
    * Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen.
    */
   readonly acceptRollback?: readonly string[] | undefined;
+  /** Databases that the node keeps made ahead, all threads together; none by default. */
+  readonly spareDatabases?: number | undefined;
+  /** Whether a thread of this process had the lane before and was lost. */
+  readonly isRestarted?: boolean | undefined;
 }
 
 /** Which thread owns the database: FNV-1a over its uuid. */

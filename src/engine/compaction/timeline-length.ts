@@ -15,9 +15,9 @@ import type { SegmentRef } from "../../format/history/refs.ts";
 /** With this many, those that the log will become included, writes are refused. */
 export const timelineRefsHard = 960;
 /**
- * This many objects of one size are concatenated into one: a timeline of n objects is written log32(n) times over. With
- * 16 an hour of two puts a second was put 5.7 times over instead of 4.0, one of two ingests 3.2 instead of 2.7 (`npm run
- * bench -- storage puts`); with more a restore fetches more objects.
+ * This many objects of one size are concatenated into one: a timeline of n objects is written log32(n) times over.
+ * With 16 an hour of two puts a second was put 5.7 times over instead of 4.0, one of two ingests 3.2 instead of 2.7
+ * (`npm run bench -- storage puts`); with more a restore fetches more objects.
  */
 export const packRefsMin = 32;
 /**

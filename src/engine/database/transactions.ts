@@ -267,6 +267,7 @@ export class Transactions {
   #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
     return {
       ...view,
+      txid: this.#options.writer.nextTxid,
       newId: () => this.#world.ulid(),
       atGroupEnd: (act) => atGroupEnd.push(act),
       afterCommit: (act) => afterCommit.push(act),

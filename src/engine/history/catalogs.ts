@@ -108,6 +108,11 @@ export class Catalogs {
     return (this.#held.get(uuid) ?? (await this.#read(uuid))).catalog;
   }
 
+  /** Forgets what is held of the database's catalog, which is to be removed. */
+  forget(uuid: string): void {
+    this.#held.delete(uuid);
+  }
+
   /** The catalog in the store now; it holds until the next change. */
   async fresh(uuid: string): Promise<Catalog | undefined> {
     return (await this.#read(uuid)).catalog;

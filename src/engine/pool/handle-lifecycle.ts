@@ -153,7 +153,7 @@ export class HandleLifecycle {
         this.#slots.reserve();
         return;
       }
-      const idle = this.#slots.entries().find(([, database]) => database.idle && database.isDrained);
+      const idle = this.#slots.closable().next().value;
       if (idle) {
         this.#slots.take(idle[0]);
         this.closeHandle(idle[1]);

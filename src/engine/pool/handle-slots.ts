@@ -26,6 +26,8 @@ export class HandleSlots {
   #open = 0;
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
+  /** Databases whose handles stay open though nobody uses them. */
+  readonly #kept = new Set<string>();
   /** A handle may be closed, or is gone: there may be room for another one. */
   readonly freed = new Signal();
 
@@ -96,6 +98,22 @@ export class HandleSlots {
   /** What is open, least recently used first. */
   *entries(): Generator<[string, Database]> {
     for (const [key, slot] of this.#slots) if (slot.kind === "open") yield [key, slot.database];
+  }
+
+  /** From now on the database's handles stay open though nobody uses them. */
+  keep(uuid: string): void {
+    this.#kept.add(uuid);
+  }
+
+  /** They are closed as all others are. */
+  unkeep(uuid: string): void {
+    this.#kept.delete(uuid);
+  }
+
+  /** What may give way to others, or to nothing: it is covered, nobody uses it, and nobody has it kept. */
+  *closable(): Generator<[string, Database]> {
+    for (const [key, database] of this.entries())
+      if (!this.#kept.has(database.opened.uuid) && database.idle && database.isDrained) yield [key, database];
   }
 
   /** Every open database, least recently used first. */

@@ -9,20 +9,17 @@ import { getErrorCode, ServiceError, type StoreError } from "../../base/faults/e
 import { limits } from "../../base/limits.ts";
 import type { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, turn } from "../../base/world.ts";
-import { releaseFreedMemory } from "../../sqlite/sql-authorizer.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
 import { HandleSlots, buildKey } from "./handle-slots.ts";
+import { IdleHandles } from "./idle-handles.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
 
 /** Readers go on using an old copy for this long while others hold it; from then on they wait for the new one. */
 export const refreshPatienceMs = 1_000;
-/** Idle databases closed on a thread before freed memory is given back to the system. */
-const closedPerTrim = 64;
-
 export interface RegistryOptions extends HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
   readonly catalogs: Catalogs;
@@ -34,15 +31,22 @@ export class Registry {
   readonly #options: RegistryOptions;
   readonly #slots = new HandleSlots();
   readonly #handles: HandleLifecycle;
+  readonly #idle: IdleHandles;
   /** Databases whose files are being removed to be fetched anew; the promise ends when they may be opened again. */
   readonly #purging = new Map<string, Promise<void>>();
   /** No file is opened any more. */
   #ended = false;
-  #closedSinceTrim = 0;
 
   constructor(options: RegistryOptions) {
     this.#options = options;
     this.#handles = new HandleLifecycle(this.#slots, options);
+    const { world, engine } = options;
+    this.#idle = new IdleHandles({
+      slots: this.#slots,
+      handles: this.#handles,
+      world,
+      idleCloseMs: engine.idleCloseMs,
+    });
   }
 
   /** The catalogs by which names of branches are resolved. */
@@ -190,9 +194,25 @@ export class Registry {
     await purging;
   }
 
-  /** Closes every branch of the database, after it has answered every caller, and removes its files. */
+  /** From now on what is open of the database stays open though nobody uses it. */
+  keep(uuid: string): void {
+    this.#slots.keep(uuid);
+  }
+
+  /** Ends that. */
+  unkeep(uuid: string): void {
+    this.#slots.unkeep(uuid);
+  }
+
+  /** Closes every branch of the database, after it has answered every caller, and removes its files: it is deleted. */
   async closeAndRemove(uuid: string): Promise<void> {
     this.#options.deleted.set(uuid, true);
+    await this.abandon(uuid);
+  }
+
+  /** The same for a database that nobody has: should anybody ask for it, it is a new one. */
+  async abandon(uuid: string): Promise<void> {
+    this.#options.catalogs.forget(uuid);
     for (const key of this.#slots.listKeys(uuid)) await this.#handles.close(key, async () => {});
     await this.#options.opener.removeDatabase(uuid);
   }
@@ -277,25 +297,9 @@ export class Registry {
     return Array.from(this.databases(), ({ opened }) => opened.manifest);
   }
 
-  /**
-   * Closes what was not used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more
-   * wait.
-   */
+  /** Closes what was not used for long, or lets it rest; says whether more wait. */
   closeIdle(): boolean {
-    const { world, engine } = this.#options;
-    const startedMs = world.monotonicMs();
-    for (const [key, database] of this.#slots.entries()) {
-      if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
-      if (!database.idle || !database.isDrained || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
-      this.#slots.take(key);
-      this.#handles.closeHandle(database);
-      this.#closedSinceTrim++;
-    }
-    if (this.#closedSinceTrim >= closedPerTrim) {
-      this.#closedSinceTrim = 0;
-      releaseFreedMemory();
-    }
-    return false;
+    return this.#idle.tick();
   }
 
   /**

@@ -69,7 +69,7 @@ export function runCommandRead(
 export function runCommandWrite(
   connection: Connection,
   guard: SqlGuard,
-  { ticket, command, input, nowMs, retention, lastId }: CommandWriteCall,
+  { ticket, command, input, nowMs, retention, lastId, seal }: CommandWriteCall,
   newId: () => string,
   transact: <Value>(act: () => Value) => Value,
 ): Omit<CommandRan, "kind"> {
@@ -86,6 +86,7 @@ export function runCommandWrite(
     nowMs,
     retention,
     vectors,
+    txid: seal.txid,
     newId: idAfterLast,
     atGroupEnd: (act: () => void) => atGroupEnd.push(act),
     afterCommit: (act: () => void) => afterCommit.push(act),

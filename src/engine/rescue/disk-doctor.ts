@@ -58,6 +58,7 @@ const ownNames = [
   "db",
   "quarantine",
   "seen",
+  "spares",
   "scratch",
   "objects",
   "node-id",
@@ -94,6 +95,8 @@ export async function examineDisk(parts: DiskDoctorParts): Promise<DiskLook> {
     );
   for (const folder of namesIn(join(directory, "db"))) {
     if (uuid !== undefined && folder !== uuid) continue;
+    // Made ahead, or left of that: nobody's, and its node sees to it.
+    if (existsSync(join(directory, "spares", folder))) continue;
     if (isUuid(folder)) await lookAtDatabase(parts, folder, look);
     else findings.add("directory_foreign", { key: join("db", folder) }, "a folder of no database");
   }

@@ -93,6 +93,11 @@ export const findingKinds = {
     means: "no name leads to the database: its claim was lost, or its deletion was",
     todo: `${repairIt} --name NAME puts the claim back; or remove db/{uuid}/`,
   },
+  database_spare: {
+    severity: "note",
+    means: "an empty database that a node has made ahead; one whose node is gone for good is of no use to anybody",
+    todo: "nothing; or remove db/{uuid}/ once its node is gone for good",
+  },
   head_unlisted: {
     severity: "note",
     means: "a fork that was never announced, or a branch that was deleted; it is collected",

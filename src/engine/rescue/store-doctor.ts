@@ -43,6 +43,7 @@ import { decodePolicy } from "../../format/records/policy.ts";
 import { behindFolder, foldersUnder, listed } from "../../store/port/listing.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
+import { isWritten } from "../history/catalogs.ts";
 import { reportDatabase } from "./database-report.ts";
 import type { Findings, FindingPlace } from "./findings.ts";
 import {
@@ -290,7 +291,7 @@ export class StoreDoctor {
       );
     if (name === undefined && !alone)
       findings.add(
-        "database_unclaimed",
+        isUnwritten(inventory) ? "database_spare" : "database_unclaimed",
         place,
         `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`,
       );
@@ -321,4 +322,17 @@ export class StoreDoctor {
       findings.add("state_unsound", { ...place, branch: branch.listed.name }, error.message);
     }
   }
+}
+
+/** Whether the database is whole, or only begun, and nothing was ever written into it. */
+function isUnwritten({ catalog, branches }: DatabaseInventory): boolean {
+  return (
+    catalog.kind === "sound" &&
+    branches.length <= 1 &&
+    branches.every(
+      ({ manifest }) =>
+        (manifest.kind === "sound" && manifest.value.txid === 0) ||
+        (manifest.kind === "missing" && !isWritten(catalog.value)),
+    )
+  );
 }

@@ -15,6 +15,7 @@ import type { AlarmCounts } from "../api/alarms.ts";
 import { EngineLanes, type EngineLane, type HeardMessage } from "./engine-lanes.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../api/engine-port.ts";
 import type { LeaseSpan } from "../api/lease-expiry.ts";
+import { LaneSpares } from "./lane-spares.ts";
 import { LanesUse } from "./lanes-use.ts";
 import { LongReads } from "./long-reads.ts";
 import type { EngineMeasures, EngineCounters } from "../api/measures.ts";
@@ -45,6 +46,8 @@ export class EngineClient extends EnginePort {
   readonly #readers: DirectReaders;
   readonly #sql: SqlPool | undefined;
   readonly #lanesUse: LanesUse;
+  /** Databases that were made ahead. */
+  readonly spares: LaneSpares;
   readonly #longReads: LongReads;
   /** Names of databases, by uuid. */
   readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
@@ -84,6 +87,11 @@ export class EngineClient extends EnginePort {
       nextTicket: () => this.#nextId++,
       findName: (uuid) => this.#names.peek(uuid),
     });
+    this.spares = new LaneSpares({
+      lanes: threads,
+      world,
+      call: (target, work, options, lane) => this.#call(target, work, options, lane),
+    });
     this.#lanes = new EngineLanes({
       threads,
       spawn,
@@ -91,6 +99,7 @@ export class EngineClient extends EnginePort {
       log,
       heard: (lane, message) => this.#hear(lane, message),
       lost: (lane) => {
+        this.spares.told(lane, 0);
         this.#readers.lost(lane);
         this.#waiting.lose(lane);
       },
@@ -292,6 +301,8 @@ export class EngineClient extends EnginePort {
       case "fenced":
       case "shipped":
         return this.#told?.(message);
+      case "spares":
+        return this.spares.told(lane, message.ready);
       case "measured":
         return this.#measuring.get(message.id)?.(message.measures);
     }

@@ -43,6 +43,10 @@ export const auditActions = [
   "turns.append",
   "turns.delete",
   "turns.replace",
+  "files.put",
+  "files.edit",
+  "files.move",
+  "files.delete",
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
@@ -64,6 +68,10 @@ export const dataActions: ReadonlySet<AuditAction> = new Set([
   "turns.append",
   "turns.delete",
   "turns.replace",
+  "files.put",
+  "files.edit",
+  "files.move",
+  "files.delete",
 ]);
 
 /** Actions that only version 2 knows. */

@@ -86,6 +86,13 @@ export const formats = {
     writes: [1],
     reads: [1],
   },
+  spare: {
+    what: "the note of a database made ahead",
+    where: "spares/<uuid> of SERVICE_DATA_DIR",
+    told: `${json} of its first line`,
+    writes: [1],
+    reads: [1],
+  },
   database: {
     what: "a database file",
     where: "<data>/db/<uuid>/<branch>.db, and in segments",

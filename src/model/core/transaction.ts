@@ -21,6 +21,8 @@ export interface View {
 
 /** A write inside the savepoint of one command. */
 export interface Tx extends View {
+  /** The transaction id that the group will have if it changes anything. */
+  readonly txid: number;
   /** A fresh ULID that sorts after every one before it. */
   newId(): string;
   /**

@@ -9,7 +9,7 @@ import { EvidenceReader, type ColumnRole, type Evidence } from "./evidence.ts";
 import { pickHolders } from "./pool.ts";
 import { holds, pivotOf, rarity, readQuestion, weighQuestion, type Posting, type WeighedQuestion } from "./question.ts";
 import { recipe } from "./recipe.ts";
-import { hopeOf, pickRelevant, tellOf, type Judged, type Relevant, type WordMiss } from "./relevance.ts";
+import { hopeOf, pickRelevant, scaleOf, tellOf, type Judged, type Relevant, type WordMiss } from "./relevance.ts";
 import { mendTypos } from "./typos.ts";
 import type { ColumnLengths, WordIndex } from "./word-index.ts";
 
@@ -53,6 +53,8 @@ export interface WordAnswer {
   matchedTerms(row: number): string[];
   /** The coverage of a hit; undefined for a row that is no hit. */
   coverage(row: number): number | undefined;
+  /** The part of what else is asked of a question that is asked of this one, 0 to 1: less where it has many words. */
+  readonly scale: number;
   /** Whether any row that holds a word of the question was let through by the request. */
   readonly isMet: boolean;
   /** The latest rows that hold a word of the question, let through or not. */
@@ -236,7 +238,7 @@ export function rankByWords(searched: Searched, search: WordSearch): WordAnswer 
     if (mended) found = find(weighQuestion(index, mended));
   }
   const hits = found.relevant.rows.slice(0, search.want);
-  return { hits, ...explainer(found.question.postings, hits), ...missed(found) };
+  return { hits, scale: scaleOf(found.question), ...explainer(found.question.postings, hits), ...missed(found) };
 }
 
 /** What stands beside a hit and holds no word itself is no near miss. */

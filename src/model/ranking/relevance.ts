@@ -59,8 +59,8 @@ export function hopeOf(
   return (row, share) => share >= least || naming.some((posting) => holds(posting, row));
 }
 
-/** A question of many words is seldom met in one place, so that less of it must be. */
-function scaleOf({ postings }: WeighedQuestion): number {
+/** A question of many words is seldom met in one place, so that less of it must be: the part, 0 to 1. */
+export function scaleOf({ postings }: WeighedQuestion): number {
   // A pair of letters is about half a word.
   const size = postings.reduce((sum, { term }) => sum + (term.isPair ? 0.5 : 1), 0);
   return Math.min(1, recipe.gateTerms / size);

@@ -25,6 +25,9 @@ import type { Kind } from "./setting-kinds.ts";
 export const writeQueueDepthDefault = 256;
 const hotHandlesDefault = 50_000;
 export const idleCloseMs = 30_000;
+/** Each takes a handle and half a second's puts at the start of a node. */
+const spareDatabasesDefault = 8;
+const spareDatabasesMax = 1_000;
 const controlRateDefault = 10;
 export const gcGraceSecsDefault = 600;
 const policyCacheSecsDefault = 30;
@@ -245,6 +248,12 @@ export const settings = {
     timerSecs,
     idleCloseMs / 1000,
     "seconds after which an unused database is closed",
+  ),
+  spareDatabases: given(
+    "SERVICE_SPARE_DATABASES",
+    integer(0, spareDatabasesMax),
+    spareDatabasesDefault,
+    "empty databases kept ready for new names, so that a first write waits for no making; none with `SERVICE_COORD`",
   ),
   logLevel: given(
     "SERVICE_LOG_LEVEL",

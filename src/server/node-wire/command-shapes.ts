@@ -76,6 +76,15 @@ const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
 
 const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
 
+const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
+  oldText: maybe(text),
+  replaceAll: maybe(boolean),
+  afterLine: maybe(number),
+  firstLine: maybe(number),
+  lastLine: maybe(number),
+  text,
+});
+
 const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   memory: record({ kind: oneOf("memory"), memoryId: text }),
   topic: record({ kind: oneOf("topic"), topicKey: text, type: text }),
@@ -148,6 +157,10 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     filter: maybe(text),
     cursor: maybe(text),
   }),
+  "file.put": record({ path: text, text, ifMatch: maybe(text), ifAbsent: maybe(boolean) }),
+  "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
+  "file.move": record({ path: text, to: text, overwrite: boolean }),
+  "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
   sweep: record({
     rowsMax: number,
     untilMs: maybe(number),
@@ -225,6 +238,10 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   }),
   "vector.get": record({ collection: text, id: text }),
   "vector.list": record({ collection: text, limit: maybe(number), cursor: maybe(text) }),
+  "file.get": record({ path: text, version: maybe(number), firstLine: maybe(number), lastLine: maybe(number) }),
+  "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
+  "file.versions": record({ path: text }),
+  "file.search": record({ query: text, folder: text, k: number }),
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };

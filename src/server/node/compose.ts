@@ -57,7 +57,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   // What answers calls is loaded while the engine's threads load what they are made of.
   const [{ openService }, { openWires }] = await Promise.all([import("./open-service.ts"), import("./open-wires.ts")]);
   // Which databases there are, what policies say of them, and the log of what is done to them.
-  const control = openControl(base, nodeId, cluster, instruments);
+  const control = openControl(base, nodeId, cluster, instruments, local.spares);
   // What the node was ordered to do while it was down is done before it serves.
   const { receipts } = authentication;
   const jobs = new Jobs({ world, log, store, engine, local, copies, ...control, receipts, nodeId, gcGraceMs, cluster });

@@ -4,7 +4,7 @@
 import { StoreError } from "../../base/faults/errors.ts";
 import type { AuditPolicy } from "../../control/audit/audit-entry.ts";
 import { AuditLog } from "../../control/audit/audit-log.ts";
-import { Databases } from "../../control/databases/databases.ts";
+import { Databases, type SpareDatabases } from "../../control/databases/databases.ts";
 import { owns } from "../../control/databases/owned-pages.ts";
 import { Policies } from "../../control/databases/policies.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -24,8 +24,9 @@ export function openControl(
   nodeId: string,
   cluster: Cluster | undefined,
   instruments: Instruments,
+  spares: SpareDatabases,
 ): Control {
-  const databases = new Databases(store, world);
+  const databases = new Databases(store, world, spares);
   const policies = new Policies({
     store,
     world,

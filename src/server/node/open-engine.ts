@@ -9,6 +9,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { EngineClient } from "../../engine/threads/client.ts";
+import type { EngineLane } from "../../engine/threads/engine-lanes.ts";
 import { engineLane, sqlProcess } from "../../engine/threads/thread-spawner.ts";
 import type { EngineOptions } from "../../engine/api/protocol.ts";
 import { SqlPool } from "../../engine/processes/sql-pool.ts";
@@ -28,7 +29,7 @@ export const walCheckpointBytes = 16 * 1024 * 1024;
 const sqlWritersMax = 2;
 
 /** What all engine threads of a node are started with. */
-export type EngineSettings = Omit<EngineOptions, "lane">;
+export type EngineSettings = Omit<EngineOptions, "lane" | "isRestarted">;
 
 /** What the configuration and the machine say of the engine. Makes the folders that it needs. */
 export async function engineSettings({
@@ -65,6 +66,7 @@ export async function engineSettings({
     unshippedBytesMax: config.unshippedBytesMax,
     logCheckpointBytes: walCheckpointBytes,
     acceptRollback: config.acceptRollback,
+    spareDatabases: config.spareDatabases,
   };
 }
 
@@ -91,14 +93,13 @@ export async function openEngine(
     : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());
-  const local = new EngineClient(
-    config.engineThreads,
-    (lane) => engineLane({ ...settings, time: world.time.memory, lane }),
-    sql,
-    world,
-    log,
-    tellTenants,
-  );
+  const started = new Set<number>();
+  const startLane = (lane: number): EngineLane => {
+    const isRestarted = started.has(lane);
+    started.add(lane);
+    return engineLane({ ...settings, time: world.time.memory, lane, isRestarted });
+  };
+  const local = new EngineClient(config.engineThreads, startLane, sql, world, log, tellTenants);
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });

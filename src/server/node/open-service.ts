@@ -5,6 +5,7 @@
 import { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { auditCall } from "../../service/pipeline/audit.ts";
 import { Authorization } from "../../service/pipeline/caller-check.ts";
@@ -14,6 +15,7 @@ import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
 import { controlHandlers } from "../../service/handlers/control-service.ts";
 import { dataHandlers } from "../../service/handlers/data-service.ts";
+import { fileHandlers } from "../../service/handlers/file-service.ts";
 import { memoryHandlers } from "../../service/memory/memory-service.ts";
 import type { NodeParts } from "../../service/handlers/node-parts.ts";
 import { createPipeline } from "../../service/pipeline/pipeline.ts";
@@ -28,6 +30,7 @@ function buildHandlers(node: NodeParts): HandlerTable {
     ...handlerEntries(ControlService, controlHandlers(node)),
     ...handlerEntries(MemoryService, memoryHandlers(node)),
     ...handlerEntries(DataService, dataHandlers(node)),
+    ...handlerEntries(FileService, fileHandlers(node)),
     ...handlerEntries(BranchService, branchHandlers(node)),
   ]);
 }

@@ -134,7 +134,7 @@ class Rest {
         deadlineMs: undefined,
       };
       const result = await dispatch(new WireCall(known, callers, request, response));
-      sendResult(match.route, result, response);
+      sendResult(match.route, result, request, response);
       visit.end("ok");
     } catch (error) {
       if (error instanceof ClientGone) return visit?.end("gone");
@@ -218,6 +218,12 @@ function compileRequestBody(
   return { kind: "raw", field: field.localName };
 }
 
+/** Whether the client holds what has this entity tag already. */
+function isHeld(held: string | undefined, entityTag: string | number | undefined): boolean {
+  if (held === undefined || entityTag === undefined) return false;
+  return held.split(",").some((tag) => tag.trim() === "*" || tag.trim().replace(/^W\//, "") === entityTag);
+}
+
 /** Why so strict: a browser's form can send every other type across sites, and a node without auth would obey it. */
 function requireJsonType(request: WireRequest): void {
   const type = request.headers["content-type"];
@@ -233,10 +239,17 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function sendResult({ endpoint, write }: Route, result: CallResult, response: WireResponse): void {
+function sendResult(
+  { endpoint, write }: Route,
+  result: CallResult,
+  request: WireRequest,
+  response: WireResponse,
+): void {
   const headers: ResponseHeaders = {};
   for (const [name, value] of result.headers) headers[name] = value;
   const { status } = endpoint.rule;
+  if (request.method === "GET" && isHeld(request.headers["if-none-match"], headers["ETag"]))
+    return send(response, 304, headers, undefined);
   if (status === 204) return send(response, status, headers, undefined);
   if (write !== undefined) {
     headers["content-type"] = "application/json";

@@ -9,13 +9,18 @@ import type { Trace } from "../../base/trace.ts";
 import type { Identity } from "../../control/access/identity.ts";
 import type { Endpoint } from "./methods.ts";
 
-/** The service's own request headers as they were received; the pipeline judges their values. */
+/**
+ * The service's own request headers, and HTTP's conditions, as they were received; the pipeline and the handlers judge
+ * their values.
+ */
 export interface CallHeaders {
   readonly branch?: string | undefined;
   readonly minTxid?: string | undefined;
   readonly consistency?: string | undefined;
   readonly durability?: string | undefined;
   readonly internal?: string | undefined;
+  readonly ifMatch?: string | undefined;
+  readonly ifNoneMatch?: string | undefined;
 }
 
 /** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
@@ -25,6 +30,8 @@ export const callHeaderNames = {
   consistency: "service-consistency",
   durability: "service-durability",
   internal: "service-internal",
+  ifMatch: "if-match",
+  ifNoneMatch: "if-none-match",
 } as const satisfies Record<keyof CallHeaders, string>;
 
 /** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
@@ -35,6 +42,8 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     consistency: getHeader(callHeaderNames.consistency),
     durability: getHeader(callHeaderNames.durability),
     internal: getHeader(callHeaderNames.internal),
+    ifMatch: getHeader(callHeaderNames.ifMatch),
+    ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
   };
 }
 

@@ -44,6 +44,8 @@ export interface Context {
   durableTxid: number | undefined;
   /** The coupon of the erasure that the call has begun; becomes `Service-Erasure-Id`. */
   erasureId: string | undefined;
+  /** The entity tag of what the answer holds, with its quotes; becomes the `ETag` header. */
+  entityTag: string | undefined;
   /**
    * Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the
    * node.

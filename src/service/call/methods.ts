@@ -11,6 +11,7 @@ import type { HttpRule } from "../../../gen/google/api/http_pb.ts";
 import { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
@@ -45,7 +46,13 @@ export interface Endpoint {
 }
 
 /** The services that clients call. */
-export const publicServices: readonly DescService[] = [ControlService, MemoryService, DataService, BranchService];
+export const publicServices: readonly DescService[] = [
+  ControlService,
+  MemoryService,
+  DataService,
+  FileService,
+  BranchService,
+];
 
 /** Every endpoint, in the order of the proto files. */
 export const endpoints: readonly Endpoint[] = publicServices.flatMap((service) =>

@@ -22,6 +22,7 @@ import type {
   UpdateDocsResponse,
   UpsertVectorsResponse,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
+import type { DeleteFilesResponse, MoveFilesResponse } from "../../../gen/palimpsest/v1/file_pb.ts";
 import type {
   CalibrateRequest,
   ErasureCoupon,
@@ -193,6 +194,16 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   [
     "DataService.DeleteVectors",
     { action: "vectors.delete", writes: true, count: (answer) => (answer as DeleteVectorsResponse).deleted },
+  ],
+  ["FileService.PutFile", { action: "files.put", writes: true, count: () => 1 }],
+  ["FileService.EditFile", { action: "files.edit", writes: true, count: () => 1 }],
+  [
+    "FileService.MoveFiles",
+    { action: "files.move", writes: true, count: (answer) => (answer as MoveFilesResponse).moved },
+  ],
+  [
+    "FileService.DeleteFiles",
+    { action: "files.delete", writes: true, count: (answer) => (answer as DeleteFilesResponse).deleted },
   ],
   ["DataService.AppendTurn", { action: "turns.append", writes: true, count: () => 1 }],
   [

@@ -45,6 +45,7 @@ export type Outcome =
 const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
+const entityTagHeader = "ETag";
 
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
@@ -136,11 +137,12 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   }
 }
 
-function listHeaders({ txid, durableTxid, erasureId }: Context): readonly (readonly [string, string])[] {
+function listHeaders({ txid, durableTxid, erasureId, entityTag }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
   if (txid !== undefined) headers.push([txidHeader, String(txid)]);
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
+  if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
   return headers;
 }
 
@@ -169,6 +171,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     txid: undefined,
     durableTxid: undefined,
     erasureId: undefined,
+    entityTag: undefined,
     egress: undefined,
     mutates: false,
   };

@@ -207,6 +207,15 @@ export class Connection {
     this.#statements.clear();
   }
 
+  /**
+   * Gives back what only makes the next call faster: cached pages at once, prepared statements with the next collection
+   * of garbage. Call between transactions.
+   */
+  giveBack(): void {
+    this.evictStatements();
+    this.raw.pragma("shrink_memory");
+  }
+
   close(): void {
     this.#statements.clear();
     this.raw.close();

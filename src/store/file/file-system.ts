@@ -7,6 +7,7 @@
  */
 import { constants, fstatSync, type Stats } from "node:fs";
 import { link, mkdir, open, readdir, rename, rmdir, stat, unlink, type FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
 
 /** What is known of a file or directory without reading it. */
@@ -49,8 +50,11 @@ export interface FileSystem {
    */
   rename(from: string, to: string): Promise<void>;
   unlink(path: string): Promise<void>;
-  /** Makes the directory and those above it; gives the topmost that was new, undefined when none was. */
-  mkdir(path: string): Promise<string | undefined>;
+  /**
+   * Makes the directory and those above it; gives the topmost that was new, undefined when none was. Of those that lie
+   * above `below`, or are it, none is made: ENOENT when one is missing.
+   */
+  mkdir(path: string, below?: string): Promise<string | undefined>;
   /** Removes an empty directory; ENOTEMPTY or EEXIST when it is not. */
   rmdir(path: string): Promise<void>;
   readdir(path: string): Promise<string[]>;
@@ -113,6 +117,20 @@ async function readWhole(handle: FileHandle, bytes: number): Promise<Buffer> {
   return content;
 }
 
+async function makeBelow(root: string, path: string): Promise<string | undefined> {
+  try {
+    await mkdir(path);
+    return path;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return undefined;
+    if (code !== "ENOENT" || dirname(path) === root) throw error;
+  }
+  const first = await makeBelow(root, dirname(path));
+  const own = await makeBelow(root, path);
+  return first ?? own;
+}
+
 /** The machine's. */
 export const realFileSystem: FileSystem = {
   async create(path) {
@@ -137,7 +155,7 @@ export const realFileSystem: FileSystem = {
   link,
   rename,
   unlink,
-  mkdir: (path) => mkdir(path, { recursive: true }),
+  mkdir: (path, below) => (below === undefined ? mkdir(path, { recursive: true }) : makeBelow(below, path)),
   rmdir,
   readdir: (path) => readdir(path),
   async syncDirectory(path) {

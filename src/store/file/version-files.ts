@@ -282,7 +282,7 @@ export class VersionFiles {
   }
 
   async #prepare(made: string, file: string, version: number): Promise<void> {
-    await this.#files.mkdir(made);
+    await this.#files.mkdir(made, this.#root);
     await this.#files.link(file, join(made, String(version)));
     await this.#files.syncDirectory(made);
   }
@@ -297,7 +297,7 @@ export class VersionFiles {
         if (isTaken(error)) return false;
         if (!isCertain(error)) throw doubt(error);
         if (!isMissing(error) || tries > 0) throw error;
-        await this.#files.mkdir(dirname(place.directory));
+        await this.#files.mkdir(dirname(place.directory), this.#root);
       }
     }
   }

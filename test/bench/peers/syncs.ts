@@ -19,7 +19,7 @@ type Counts = Readonly<Record<(typeof calls)[number], number>>;
  * Counts the syncs of all processes, threads and children of the server while the writes are made; undefined where the
  * system does not let it look.
  */
-async function countSyncs(
+export async function countSyncs(
   strace: string,
   pids: readonly number[],
   file: string,

@@ -80,6 +80,7 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       "palimpsest.v1.BranchService",
       "palimpsest.v1.ControlService",
       "palimpsest.v1.DataService",
+      "palimpsest.v1.FileService",
       "palimpsest.v1.MemoryService",
     ]);
     const registry = buildRegistry(

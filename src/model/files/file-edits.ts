@@ -1,0 +1,97 @@
+/**
+ * Changes of a text: a piece replaced, lines inserted, replaced or deleted.
+ *
+ * Always true: an edit that does not fit exactly is refused with what it met, so that nobody edits a text that is not
+ * the one they have seen; no text grows beyond its bound on the way. Must not know: where texts are kept.
+ */
+import { utf8Length } from "../../base/bytes.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+
+/** Bytes of one file in UTF-8: what a model can read at all, and a transaction writes without a thought. */
+export const fileBytesMax = 1024 * 1024;
+/** Edits of one call. Each reads the whole text, some .2 ms for the largest. */
+const fileEditsMax = 100;
+
+export interface FileEdit {
+  readonly oldText?: string;
+  readonly replaceAll?: boolean;
+  readonly afterLine?: number;
+  readonly firstLine?: number;
+  readonly lastLine?: number;
+  readonly text: string;
+}
+
+/** Refuses a text that a file cannot hold. */
+export function checkFileText(field: string, text: string): void {
+  if (text.length > fileBytesMax || utf8Length(text) > fileBytesMax)
+    throw invalid(`${field} must be at most ${fileBytesMax} bytes of UTF-8`);
+  if (!text.isWellFormed() || text.includes("\0")) throw invalid(`${field} must be valid UTF-8 without U+0000`);
+}
+
+/** The lines of a text, each with its line feed; the last may lack one. */
+export function splitLines(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+/** The text after all edits. Throws invalid_request for one that is none, conflict for one that does not fit. */
+export function applyEdits(text: string, edits: readonly FileEdit[]): string {
+  if (edits.length === 0 || edits.length > fileEditsMax) throw invalid(`edits must hold 1 to ${fileEditsMax} edits`);
+  return edits.reduce((before, edit, at) => {
+    const after = applyEdit(`edits[${at}]`, before, edit);
+    checkFileText("the text after the edits", after);
+    return after;
+  }, text);
+}
+
+function applyEdit(place: string, before: string, edit: FileEdit): string {
+  const { oldText, afterLine, firstLine, lastLine, replaceAll = false } = edit;
+  const isLines = firstLine !== undefined && lastLine !== undefined;
+  const ways = [oldText !== undefined, afterLine !== undefined, isLines].filter(Boolean).length;
+  const isHalf = (firstLine === undefined) !== (lastLine === undefined);
+  if (ways !== 1 || isHalf || (replaceAll && oldText === undefined))
+    throw invalid(`${place} must have old_text, after_line, or first_line and last_line; replace_all is of old_text`);
+  if (oldText !== undefined) return replaceText(place, before, oldText, edit.text, replaceAll);
+  const lines = splitLines(before);
+  if (afterLine !== undefined) return insertLines(place, lines, afterLine, edit.text);
+  return replaceLines(place, lines, firstLine!, lastLine!, edit.text);
+}
+
+function replaceText(place: string, before: string, old: string, text: string, all: boolean): string {
+  if (old === "") throw invalid(`${place}.old_text must not be empty`);
+  const parts = before.split(old);
+  const count = parts.length - 1;
+  if (count === 0) throw unfit(`${place}.old_text does not occur in the file`);
+  // Occurrences that overlap are several places too.
+  const isOnce = count === 1 && before.indexOf(old, before.indexOf(old) + 1) < 0;
+  if (!all && !isOnce)
+    throw unfit(`${place}.old_text occurs ${Math.max(2, count)} times in the file; give more of what surrounds it`);
+  if (before.length + count * (text.length - old.length) > fileBytesMax)
+    throw invalid(`the text after the edits must be at most ${fileBytesMax} bytes of UTF-8`);
+  return parts.join(text);
+}
+
+function insertLines(place: string, lines: readonly string[], after: number, text: string): string {
+  if (after > lines.length) throw outside(`${place}.after_line`, lines);
+  const head = lines.slice(0, after).join("");
+  const whole = head === "" || head.endsWith("\n") ? head : `${head}\n`;
+  return whole + asLines(text) + lines.slice(after).join("");
+}
+
+function replaceLines(place: string, lines: readonly string[], first: number, last: number, text: string): string {
+  if (first < 1 || last < first) throw invalid(`${place} must have a first_line from 1 and a last_line not before it`);
+  if (last > lines.length) throw outside(`${place}.last_line`, lines);
+  const isOpenEnd = last === lines.length && !lines[last - 1]!.endsWith("\n");
+  return lines.slice(0, first - 1).join("") + (isOpenEnd ? text : asLines(text)) + lines.slice(last).join("");
+}
+
+function asLines(text: string): string {
+  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
+}
+
+function outside(place: string, { length }: readonly string[]): ServiceError {
+  return unfit(`${place} is behind the end: the file has ${length} lines`);
+}
+
+function unfit(message: string): ServiceError {
+  return new ServiceError("conflict", message);
+}
