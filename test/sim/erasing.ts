@@ -226,7 +226,10 @@ class ErasureStory {
       if ([bytes, ...pages].some((one) => residueIn(Buffer.from(one), secrets) > 0))
         throw new Violation(`${key} holds what was erased`);
     }
-    this.#looksCleanBelow(this.#node.directory!, secrets.words);
+    // It may have died since; what it has left is what there is.
+    const { directory, leftDirectory } = this.#node;
+    this.#looksCleanBelow((directory ?? leftDirectory)!, secrets.words);
+    if (directory === undefined) return;
     for (let loss = 0; loss < lossesLookedAt; loss++) {
       const left = join(this.#directory, "left");
       this.#node.lose(left, this.#random);
