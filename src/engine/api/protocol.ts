@@ -60,6 +60,11 @@ export interface Target {
   readonly database?: string | undefined;
 }
 
+/** The key of a branch. Uuids and branch names hold no slash, so the two parts can never run into each other. */
+export function buildBranchKey({ uuid, branch }: Pick<Target, "uuid" | "branch">): string {
+  return `${uuid}/${branch}`;
+}
+
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
   | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }

@@ -6,13 +6,14 @@
  * is unusual (an error, an older state than the caller has seen, a clock behind the newest commit) is left to the
  * engine too. Must not know: why a permit is given or revoked.
  */
+import { ServiceError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { runRead, type ReadKind } from "../../model/commands.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import { VectorChanges } from "../../model/index/vector-changes.ts";
 import { readState } from "../../model/core/database-state.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
-import type { Answer, FromEngine, PermittedFile, Target } from "../api/protocol.ts";
+import { buildBranchKey, type Answer, type FromEngine, type PermittedFile, type Target } from "../api/protocol.ts";
 import { PermitWords } from "./permit-words.ts";
 import { isDirect } from "./read-permits.ts";
 
@@ -38,8 +39,6 @@ export interface DirectRead {
   /** The caller has seen this transaction id. */
   readonly minTxid: number;
 }
-
-const buildKey = ({ uuid, branch }: Pick<Target, "uuid" | "branch">): string => `${uuid}/${branch}`;
 
 /** The files that the main thread reads. */
 export class DirectReaders {
@@ -70,7 +69,7 @@ export class DirectReaders {
   /** The answer; undefined when the engine is to be asked. */
   read(target: Target, { command, input, minTxid }: DirectRead): Answer | undefined {
     if (!isDirect(command)) return undefined;
-    const reader = this.#readers.get(buildKey(target));
+    const reader = this.#readers.get(buildBranchKey(target));
     if (!reader) return undefined;
     if (target.retention) reader.retention = target.retention;
     const { file, words } = reader;
@@ -83,8 +82,9 @@ export class DirectReaders {
     if (nowMs >= file.expiresAtMs) return undefined;
     try {
       return this.#answer(reader, command, input, nowMs, minTxid);
-    } catch {
-      // Whatever it is, the engine finds out, and answers for it.
+    } catch (error) {
+      // Whatever it is, the engine finds out, and answers for it. A file that cannot be read is not tried again here.
+      if (!(error instanceof ServiceError)) this.#close(reader);
       return undefined;
     }
   }
@@ -106,14 +106,14 @@ export class DirectReaders {
   #open(lane: number, { id, file, shared }: Extract<FromEngine, { kind: "read-permit" }>): void {
     const words = new PermitWords(shared);
     // Of a file that was closed and opened again meanwhile.
-    const before = this.#readers.get(buildKey(file));
+    const before = this.#readers.get(buildBranchKey(file));
     if (before) this.#close(before);
     if (words.isRevoked) return words.close();
     try {
       const connection = new Connection(file.path, { readonly: true, pageCacheKiB });
       const askedAtMs = this.#world.monotonicMs();
       const reader = { file, lane, id, words, connection, retention: file.retention, askedAtMs };
-      this.#readers.set(buildKey(file), reader);
+      this.#readers.set(buildBranchKey(file), reader);
     } catch {
       // Then the engine goes on reading; a file that cannot be opened is its own to tell of.
       words.close();
@@ -121,7 +121,7 @@ export class DirectReaders {
   }
 
   #close(reader: Reader): void {
-    this.#readers.delete(buildKey(reader.file));
+    this.#readers.delete(buildBranchKey(reader.file));
     try {
       reader.connection.close();
     } finally {

@@ -11,7 +11,6 @@
 import { assert } from "../../base/faults/assert.ts";
 import { Signal } from "../../base/signal.ts";
 import type { Database } from "../database/database.ts";
-import type { Target } from "../api/protocol.ts";
 
 type Slot =
   | { readonly kind: "open"; readonly database: Database }
@@ -165,11 +164,6 @@ export class HandleSlots {
     if (keys?.size === 0) this.#keysByDatabase.delete(uuid);
     this.freed.raise();
   }
-}
-
-/** The key of a branch. Uuids and branch names hold no slash, so the two parts can never run into each other. */
-export function buildKey(target: Target): string {
-  return `${target.uuid}/${target.branch}`;
 }
 
 function parseDatabase(key: string): string {

@@ -14,9 +14,9 @@ import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
-import { HandleSlots, buildKey } from "./handle-slots.ts";
+import { HandleSlots } from "./handle-slots.ts";
 import { IdleHandles } from "./idle-handles.ts";
-import type { EngineOptions, Target } from "../api/protocol.ts";
+import { buildBranchKey, type EngineOptions, type Target } from "../api/protocol.ts";
 
 /** Readers go on using an old copy for this long while others hold it; from then on they wait for the new one. */
 export const refreshPatienceMs = 1_000;
@@ -66,12 +66,12 @@ export class Registry {
 
   /** What is open of that name, whether or not its time is over; this is no use of it. */
   peek(target: Target): Database | undefined {
-    return this.#slots.get(buildKey(target));
+    return this.#slots.get(buildBranchKey(target));
   }
 
   /** The open database, when it is open now: the fast path, which needs no promise. */
   current(target: Target): Database | undefined {
-    const key = buildKey(target);
+    const key = buildBranchKey(target);
     const database = this.#slots.get(key);
     if (!database || database.ended) return undefined;
     this.#slots.used(key);
@@ -84,7 +84,7 @@ export class Registry {
    * meanwhile.
    */
   async use(target: Target, deadlineMs: number, manifest?: "newest"): Promise<Database> {
-    const key = buildKey(target);
+    const key = buildBranchKey(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
       if (this.#options.deleted.has(target.uuid))
@@ -113,7 +113,7 @@ export class Registry {
    */
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
-    const key = buildKey(target);
+    const key = buildBranchKey(target);
     const patientUntilMs = world.monotonicMs() + refreshPatienceMs;
     for (;;) {
       // In a turn of its own, when every caller that was given the handle has used it.
@@ -222,7 +222,7 @@ export class Registry {
    * is left alone.
    */
   async removeDeletedBranch(target: Target, branchId: string): Promise<void> {
-    await this.#removeDeletedBranch(buildKey(target), target.uuid, branchId);
+    await this.#removeDeletedBranch(buildBranchKey(target), target.uuid, branchId);
   }
 
   async #removeDeletedBranch(key: string, uuid: string, branchId: string): Promise<void> {
@@ -240,7 +240,7 @@ export class Registry {
     act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>,
   ): Promise<Value> {
     const { world } = this.#options;
-    const key = buildKey(target);
+    const key = buildBranchKey(target);
     let database = await this.use(target, deadlineMs);
     // Another waiter for the same handle may have taken it first.
     while (this.#slots.get(key) !== database) database = await this.use(target, deadlineMs);

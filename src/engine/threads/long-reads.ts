@@ -4,7 +4,6 @@
  *
  * Must not know: what is done with them.
  */
-import { limits } from "../../base/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { ReadKind } from "../../model/commands.ts";
@@ -13,6 +12,8 @@ import type { ReadKind } from "../../model/commands.ts";
 const stoppedMin = 3;
 /** within this time; after it they are tried there again. */
 const withinMs = 5_000;
+/** Databases and commands that are remembered; of the one that was stopped longest ago, another try is no harm. */
+const keptMax = 10_000;
 
 interface Stopped {
   readonly sinceMs: number;
@@ -22,7 +23,7 @@ interface Stopped {
 export class LongReads {
   readonly #world: Pick<World, "monotonicMs">;
   /** By database and command. */
-  readonly #stopped = new LruMap<string, Stopped>(limits.retentionsHeldMax);
+  readonly #stopped = new LruMap<string, Stopped>(keptMax);
 
   constructor(world: Pick<World, "monotonicMs">) {
     this.#world = world;

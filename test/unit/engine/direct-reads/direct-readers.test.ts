@@ -133,3 +133,13 @@ test("a file that cannot be opened is left to the engine", () => {
   readers.hear(0, { kind: "read-permit", id: 1, file, shared: absent.shared });
   expect([absent.isClosed, read()]).toEqual([true, undefined]);
 });
+
+test("a file that cannot be read is given back at once, and not tried at each read", () => {
+  commit(5, "five");
+  permit();
+  words.raise(5, 3);
+  expect(read()?.text).toBe("five");
+  database.connection.run("ALTER TABLE __service_state RENAME TO elsewhere");
+  expect(read()).toBeUndefined();
+  expect(words.isClosed).toBe(true);
+});
