@@ -5,6 +5,26 @@
  * Always true: an action that was ever written keeps its spelling; a new one is written with the version that knows it.
  */
 
+/** Of the stores of a database. */
+const storeActions = [
+  "sql.write",
+  "kv.put",
+  "kv.delete",
+  "docs.insert",
+  "docs.update",
+  "docs.delete",
+  "docs.index",
+  "vectors.upsert",
+  "vectors.delete",
+  "turns.append",
+  "files.put",
+  "files.edit",
+  "files.move",
+  "files.delete",
+  "turns.delete",
+  "turns.replace",
+] as const;
+
 /** Every action that an event can tell of, as it is spelled at rest and on the wires. */
 export const auditActions = [
   "memory.ingest",
@@ -31,22 +51,7 @@ export const auditActions = [
   "branch.rewind",
   "branch.checkpoint",
   "branch.checkpoint_delete",
-  "sql.write",
-  "kv.put",
-  "kv.delete",
-  "docs.insert",
-  "docs.update",
-  "docs.delete",
-  "docs.index",
-  "vectors.upsert",
-  "vectors.delete",
-  "turns.append",
-  "files.put",
-  "files.edit",
-  "files.move",
-  "files.delete",
-  "turns.delete",
-  "turns.replace",
+  ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
@@ -55,24 +60,7 @@ export const auditActions = [
 export type AuditAction = (typeof auditActions)[number];
 
 /** Actions on the stores of a database, which a policy may leave out. */
-export const dataActions: ReadonlySet<AuditAction> = new Set([
-  "sql.write",
-  "kv.put",
-  "kv.delete",
-  "docs.insert",
-  "docs.update",
-  "docs.delete",
-  "docs.index",
-  "vectors.upsert",
-  "vectors.delete",
-  "turns.append",
-  "files.put",
-  "files.edit",
-  "files.move",
-  "files.delete",
-  "turns.delete",
-  "turns.replace",
-]);
+export const dataActions: ReadonlySet<AuditAction> = new Set(storeActions);
 
 /** Actions that only version 2 knows. */
 export const laterActions: ReadonlySet<AuditAction> = new Set([

@@ -9,7 +9,7 @@ import type { Tx, View } from "../core/transaction.ts";
 import { searchedWords } from "../ranking/pending-index.ts";
 import { rankByWords, type Searched, type WordAnswer, type WordSearch } from "../ranking/rank.ts";
 import { addWords, removeWords, type WordTable } from "../text/word-batches.ts";
-import { indexedText, tokenizer } from "../text/words.ts";
+import { indexedText } from "../text/words.ts";
 import { rangeBelow } from "./file-path.ts";
 
 /** The path names what the text is about, as a topic does a memory. */
@@ -21,14 +21,9 @@ interface StoredFile {
   readonly text: string;
 }
 
-/** The table. Deleted words leave the index's pages, for which it must keep its own text. */
 const fileWords: WordTable = {
   name: "__service_file_words",
   columns: ["path", "said"],
-  schema: `
-CREATE VIRTUAL TABLE __service_file_words USING fts5 (path, said, tokenize = "${tokenizer}");
-INSERT INTO __service_file_words (__service_file_words, rank) VALUES ('secure-delete', 1);
-`,
   readRows: (connection, above, upTo) =>
     connection.hasTable("__service_file")
       ? connection

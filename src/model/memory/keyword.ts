@@ -12,7 +12,7 @@ import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordS
 import { admitter, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { addWords, removeWords, renewWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
-import { indexedText, originText, tokenizer } from "../text/words.ts";
+import { indexedText, originText } from "../text/words.ts";
 
 /** What a memory says, column by column, as far as words can find it. */
 const roles = ["topic", "summary", "body", "origin"] as const;
@@ -33,17 +33,9 @@ function foldTexts({ row, topicKey, keywords, summary, content, source, createdA
   return { row, texts: texts.map(indexedText) };
 }
 
-/** The table. Deleted words leave the index's pages, for which it must keep its own text. */
 export const memoryWords: WordTable = {
   name: "__service_memory_text",
   columns: roles,
-  schema: `
-CREATE VIRTUAL TABLE __service_memory_text USING fts5 (
-  topic, summary, body, origin,
-  tokenize = "${tokenizer}"
-);
-INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('secure-delete', 1);
-`,
   readRows: (connection, above, upTo) =>
     connection
       .all<StoredText>(

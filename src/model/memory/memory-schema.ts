@@ -1,5 +1,6 @@
 /** The reserved tables of memories, sessions and turns. */
 import { fingerprintSchema } from "./fingerprint-index.ts";
+import { wordSchema } from "../text/word-batches.ts";
 import { memoryWords } from "./keyword.ts";
 
 /**
@@ -76,5 +77,5 @@ CREATE TABLE __service_turn_floor (
 /** Everything that memory, recall and transcript keep in a file of that format. Runs once, in an empty database. */
 export function memorySchema(format: number): string {
   const identity = format === 1 ? identityIndex : fingerprintSchema;
-  return `${memoryTables}${identity}${sessionTables}${memoryWords.schema}`;
+  return `${memoryTables}${identity}${sessionTables}${wordSchema(memoryWords)}`;
 }

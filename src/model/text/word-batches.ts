@@ -12,6 +12,7 @@
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { isBatched } from "../core/database-state.ts";
 import type { Tx } from "../core/transaction.ts";
+import { tokenizer } from "./words.ts";
 
 /** Rows that are entered together. A search reads half of them on average: .1 ms where they are short. */
 export const batchRows = 32;
@@ -29,10 +30,19 @@ export interface RowTexts {
 export interface WordTable {
   readonly name: string;
   readonly columns: readonly string[];
-  /** DDL, run when the first rows are entered into a database that lacks the table. */
-  readonly schema: string;
   /** The rows above the one up to and including the other, ascending. */
   readRows(connection: Connection, above: number, upTo: number): readonly RowTexts[];
+}
+
+/**
+ * DDL of the table, run when the first rows are entered into a database that lacks it. Deleted words leave the index's
+ * pages, for which it must keep its own text.
+ */
+export function wordSchema({ name, columns }: Pick<WordTable, "name" | "columns">): string {
+  return `
+CREATE VIRTUAL TABLE ${name} USING fts5 (${columns.join(", ")}, tokenize = "${tokenizer}");
+INSERT INTO ${name} (${name}, rank) VALUES ('secure-delete', 1);
+`;
 }
 
 /** The highest row that was entered and is there; 0 when there is none. */
@@ -73,7 +83,7 @@ export function pendingRows(connection: Connection, table: WordTable): readonly 
 }
 
 function enter(connection: Connection, table: WordTable, rows: readonly RowTexts[]): void {
-  if (!connection.hasTable(table.name)) connection.exec(table.schema);
+  if (!connection.hasTable(table.name)) connection.exec(wordSchema(table));
   const { name, columns } = table;
   const sql = `INSERT INTO ${name} (rowid, ${columns.join(", ")}) VALUES (?${", ?".repeat(columns.length)})`;
   for (const { row, texts } of rows) connection.run(sql, row, ...texts);

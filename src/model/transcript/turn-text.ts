@@ -13,7 +13,7 @@ import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordS
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { addWords, removeWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
-import { indexedText, originText, tokenizer } from "../text/words.ts";
+import { indexedText, originText } from "../text/words.ts";
 import { turnFilter, type TurnFilters } from "./turn-filters.ts";
 
 /** What was said, and by whom and when. */
@@ -31,14 +31,9 @@ function foldTexts({ row, role, content, createdAt }: StoredTurn): RowTexts {
   return { row, texts: [said, originText(role, createdAt)].map(indexedText) };
 }
 
-/** The table. Deleted words leave the index's pages, for which it must keep its own text. */
 export const turnWords: WordTable = {
   name: "__service_turn_text",
   columns: ["said", "origin"],
-  schema: `
-CREATE VIRTUAL TABLE __service_turn_text USING fts5 (said, origin, tokenize = "${tokenizer}");
-INSERT INTO __service_turn_text (__service_turn_text, rank) VALUES ('secure-delete', 1);
-`,
   readRows: (connection, above, upTo) =>
     connection
       .all<StoredTurn>(

@@ -7,11 +7,10 @@ import type {
   TurnInput,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
-import type { Target } from "../../engine/api/protocol.ts";
+import type { WriteInput, WriteOutput } from "../../model/commands.ts";
 import type { NewTurn } from "../../model/transcript/transcript.ts";
 import { readAppend, readReplacement, type Appended } from "../../model/transcript/turn-batches.ts";
 import { checkDeleteTurns, type DeleteTurnsInput } from "../../model/transcript/turn-removal.ts";
-import type { Prepared } from "../embedding/embedding.ts";
 import { engineOptions, seen, type Context, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
@@ -36,17 +35,28 @@ function sumBytes(turns: readonly NewTurn[]): number {
   return turns.reduce((sum, { content, metadata }) => sum + content.length + (metadata?.length ?? 0), 0);
 }
 
-/** The turns with the vectors of the node's embedder, where a policy lets their texts out: only a namespace has one. */
-async function withVectors(
+/**
+ * Runs the write with the vectors of the node's embedder, where a policy lets the turns' texts out: only a namespace
+ * has one.
+ */
+async function writeTurns<Kind extends "turn.append_many" | "turn.replace">(
   node: NodeParts,
   context: Context,
   db: string,
-  target: Target,
-  turns: readonly NewTurn[],
-): Promise<Prepared<readonly NewTurn[]>> {
+  command: Kind,
+  input: WriteInput<Kind>,
+): Promise<{ readonly value: WriteOutput<Kind>; readonly txid: bigint }> {
+  const target = await databaseTarget(node, context, db);
   const owner = parseProfileDatabaseName(parseDatabaseSpec(db).name);
-  const prepared = owner && (await node.embedding?.turns(context, { ...owner, target }, turns));
-  return prepared ?? { input: turns, written: () => {} };
+  const prepared = owner && (await node.embedding?.turns(context, { ...owner, target }, input.turns));
+  const answer = await node.engine.write(
+    target,
+    command,
+    { ...input, turns: prepared?.input ?? input.turns },
+    engineOptions(context, sumBytes(input.turns)),
+  );
+  prepared?.written();
+  return seen(context, answer);
 }
 
 function appendedMessage({ seq, status, embedding }: Appended): MessageInitShape<typeof AppendedTurnSchema> {
@@ -77,18 +87,7 @@ export function turnBatchHandlers(node: NodeParts): TurnBatchHandlers {
         turns: request.turns.map(parseTurn),
         ...present({ operationId: request.operationId }),
       });
-      const target = await databaseTarget(node, context, request.db);
-      const prepared = await withVectors(node, context, request.db, target, input.turns);
-      const { value, txid } = seen(
-        context,
-        await node.engine.write(
-          target,
-          "turn.append_many",
-          { ...input, turns: prepared.input },
-          engineOptions(context, sumBytes(input.turns)),
-        ),
-      );
-      prepared.written();
+      const { value, txid } = await writeTurns(node, context, request.db, "turn.append_many", input);
       return { turns: value.turns.map(appendedMessage), txid };
     },
     async deleteTurns(request, context) {
@@ -110,18 +109,7 @@ export function turnBatchHandlers(node: NodeParts): TurnBatchHandlers {
         turns: request.turns.map(parseTurn),
         ...present({ operationId: request.operationId }),
       });
-      const target = await databaseTarget(node, context, request.db);
-      const prepared = await withVectors(node, context, request.db, target, input.turns);
-      const { value, txid } = seen(
-        context,
-        await node.engine.write(
-          target,
-          "turn.replace",
-          { ...input, turns: prepared.input },
-          engineOptions(context, sumBytes(input.turns)),
-        ),
-      );
-      prepared.written();
+      const { value, txid } = await writeTurns(node, context, request.db, "turn.replace", input);
       return { removed: value.removed, turns: value.turns.map(appendedMessage), txid };
     },
   };
