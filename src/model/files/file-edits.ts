@@ -6,10 +6,11 @@
  */
 import { utf8Length } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { countLines, offsetAfter } from "./file-lines.ts";
 
 /** Bytes of one file in UTF-8: what a model can read at all, and a transaction writes without a thought. */
 export const fileBytesMax = 1024 * 1024;
-/** Edits of one call. Each reads the whole text, some .2 ms for the largest. */
+/** Edits of one call. Each reads the whole text: milliseconds for the largest. */
 const fileEditsMax = 100;
 
 export interface FileEdit {
@@ -28,15 +29,14 @@ export function checkFileText(field: string, text: string): void {
   if (!text.isWellFormed() || text.includes("\0")) throw invalid(`${field} must be valid UTF-8 without U+0000`);
 }
 
-/** The lines of a text, each with its line feed; the last may lack one. */
-export function splitLines(text: string): string[] {
-  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
-}
-
-/** The text after all edits. Throws invalid_request for one that is none, conflict for one that does not fit. */
-export function applyEdits(text: string, edits: readonly FileEdit[]): string {
+/**
+ * The text after all edits; `look` is called before each of them, as one may take some milliseconds. Throws
+ * invalid_request for one that is none, conflict for one that does not fit.
+ */
+export function applyEdits(text: string, edits: readonly FileEdit[], look: () => void): string {
   if (edits.length === 0 || edits.length > fileEditsMax) throw invalid(`edits must hold 1 to ${fileEditsMax} edits`);
   return edits.reduce((before, edit, at) => {
+    look();
     const after = applyEdit(`edits[${at}]`, before, edit);
     checkFileText("the text after the edits", after);
     return after;
@@ -51,9 +51,8 @@ function applyEdit(place: string, before: string, edit: FileEdit): string {
   if (ways !== 1 || isHalf || (replaceAll && oldText === undefined))
     throw invalid(`${place} must have old_text, after_line, or first_line and last_line; replace_all is of old_text`);
   if (oldText !== undefined) return replaceText(place, before, oldText, edit.text, replaceAll);
-  const lines = splitLines(before);
-  if (afterLine !== undefined) return insertLines(place, lines, afterLine, edit.text);
-  return replaceLines(place, lines, firstLine!, lastLine!, edit.text);
+  if (afterLine !== undefined) return insertLines(place, before, afterLine, edit.text);
+  return replaceLines(place, before, firstLine!, lastLine!, edit.text);
 }
 
 function replaceText(place: string, before: string, old: string, text: string, all: boolean): string {
@@ -70,26 +69,29 @@ function replaceText(place: string, before: string, old: string, text: string, a
   return parts.join(text);
 }
 
-function insertLines(place: string, lines: readonly string[], after: number, text: string): string {
-  if (after > lines.length) throw outside(`${place}.after_line`, lines);
-  const head = lines.slice(0, after).join("");
+function insertLines(place: string, before: string, after: number, text: string): string {
+  const count = countLines(before);
+  if (after > count) throw outside(`${place}.after_line`, count);
+  const head = before.slice(0, offsetAfter(before, after));
   const whole = head === "" || head.endsWith("\n") ? head : `${head}\n`;
-  return whole + asLines(text) + lines.slice(after).join("");
+  return whole + asLines(text) + before.slice(head.length);
 }
 
-function replaceLines(place: string, lines: readonly string[], first: number, last: number, text: string): string {
+function replaceLines(place: string, before: string, first: number, last: number, text: string): string {
   if (first < 1 || last < first) throw invalid(`${place} must have a first_line from 1 and a last_line not before it`);
-  if (last > lines.length) throw outside(`${place}.last_line`, lines);
-  const isOpenEnd = last === lines.length && !lines[last - 1]!.endsWith("\n");
-  return lines.slice(0, first - 1).join("") + (isOpenEnd ? text : asLines(text)) + lines.slice(last).join("");
+  const count = countLines(before);
+  if (last > count) throw outside(`${place}.last_line`, count);
+  const isOpenEnd = last === count && !before.endsWith("\n");
+  const tail = before.slice(offsetAfter(before, last));
+  return before.slice(0, offsetAfter(before, first - 1)) + (isOpenEnd ? text : asLines(text)) + tail;
 }
 
 function asLines(text: string): string {
   return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }
 
-function outside(place: string, { length }: readonly string[]): ServiceError {
-  return unfit(`${place} is behind the end: the file has ${length} lines`);
+function outside(place: string, count: number): ServiceError {
+  return unfit(`${place} is behind the end: the file has ${count} lines`);
 }
 
 function unfit(message: string): ServiceError {

@@ -6,7 +6,7 @@
  */
 import { indexForm, WordFinder } from "../text/tokens.ts";
 import { foldText } from "../text/words.ts";
-import { splitLines } from "./file-edits.ts";
+import { lineEnd } from "./file-lines.ts";
 
 export const filePassageCharsMax = 1_000;
 /** A longer line is looked at in pieces. */
@@ -25,10 +25,14 @@ interface Piece {
   readonly keys: ReadonlySet<number>;
 }
 
+/** Of the many pieces that have none of the words. */
+const noKeys: ReadonlySet<number> = new Set();
+
 /** The best passage for the words, which are folded; undefined where none of them is in the text. */
 export function findPassage(text: string, words: readonly string[]): FilePassage | undefined {
   const pieces = cutPieces(text, words);
-  const holders = words.map((_, key) => pieces.filter(({ keys }) => keys.has(key)).length);
+  const holders = words.map(() => 0);
+  for (const { keys } of pieces) for (const key of keys) holders[key]!++;
   const weigh = (keys: ReadonlySet<number>): number =>
     [...keys].reduce((sum, key) => sum + Math.log(1 + pieces.length / holders[key]!), 0);
   let best: { readonly from: number; readonly to: number; readonly weight: number } | undefined;
@@ -65,13 +69,16 @@ function cutPieces(text: string, words: readonly string[]): readonly Piece[] {
     [...forms.keys()],
     (form) => forms.get(form) ?? letters.find(([letter]) => form.startsWith(letter))?.[1],
   );
-  return splitLines(text).flatMap((line, at) => {
-    const cuts = Array.from({ length: Math.ceil(line.length / pieceCharsMax) }, (_, cut) =>
-      line.slice(cut * pieceCharsMax, (cut + 1) * pieceCharsMax),
-    );
-    return cuts.map((cut): Piece => {
+  const pieces: Piece[] = [];
+  let line = 0;
+  for (let start = 0, end; start < text.length; start = end) {
+    end = lineEnd(text, start);
+    line++;
+    for (let from = start; from < end; from += pieceCharsMax) {
+      const cut = text.slice(from, Math.min(end, from + pieceCharsMax));
       const { places } = finder.places(foldText(cut.toWellFormed()));
-      return { line: at + 1, text: cut, keys: new Set(places.map(({ key }) => key)) };
-    });
-  });
+      pieces.push({ line, text: cut, keys: places.length === 0 ? noKeys : new Set(places.map(({ key }) => key)) });
+    }
+  }
+  return pieces;
 }

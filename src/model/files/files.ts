@@ -9,7 +9,8 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import type { Tx, View } from "../core/transaction.ts";
-import { applyEdits, checkFileText, splitLines, type FileEdit } from "./file-edits.ts";
+import { applyEdits, checkFileText, type FileEdit } from "./file-edits.ts";
+import { countLines, sliceLines } from "./file-lines.ts";
 import { findPassage, type FilePassage } from "./file-passage.ts";
 import { checkFilePath, checkFolder, rangeBelow } from "./file-path.ts";
 import {
@@ -74,7 +75,12 @@ export function editFile(
   const before = findFile(tx, path);
   checkExpected(before, input);
   if (!before) throw absent();
-  return store(tx, path, applyEdits(readText(tx, before), input.edits), before);
+  return store(
+    tx,
+    path,
+    applyEdits(readText(tx, before), input.edits, () => tx.connection.look()),
+    before,
+  );
 }
 
 function store(tx: Tx, path: string, text: string, before: FileRow | undefined): WrittenFile {
@@ -108,14 +114,13 @@ export function getFile(view: View, { path: given, version, firstLine = 1, lastL
   const file = version === undefined ? findFile(view, path) : findVersion(view, path, version);
   if (!file) throw absent();
   const whole = readText(view, file);
-  const lines = splitLines(whole);
   return {
     path,
-    text: firstLine === 1 && lastLine === undefined ? whole : lines.slice(firstLine - 1, lastLine).join(""),
+    text: firstLine === 1 && lastLine === undefined ? whole : sliceLines(whole, firstLine, lastLine ?? Infinity),
     version: file.version,
     hash: file.hash,
     size: file.size,
-    lines: lines.length,
+    lines: countLines(whole),
     updatedAt: file.writtenAt,
   };
 }
