@@ -43,8 +43,8 @@ export const formats = {
     what: "the coupon of an erasure",
     where: "erasures/<uuid>/<id>",
     told: json,
-    writes: [1, 2],
-    reads: [1, 2],
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
   },
   receipt: {
     what: "the receipt of an erasure",
