@@ -9,6 +9,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { packRefsMin } from "../../src/engine/compaction/timeline-length.ts";
 import { decodeCatalog } from "../../src/format/history/catalog.ts";
 import { catalogKey, manifestKey } from "../../src/format/keys/object-keys.ts";
 import { DatabaseModel, type BranchModel } from "./branch-model.ts";
@@ -120,7 +121,7 @@ class LossStory {
     this.#node.start();
     for (let round = 0; round < rounds; round++) {
       // Enough objects for a pack, which leaves garbage behind.
-      for (let write = 0; write < 18; write++) await this.#act(1_100);
+      for (let write = 0; write < packRefsMin + 2; write++) await this.#act(1_100);
       // Branches come and go, so that a catalog has been something else before.
       await this.#clients.act(this.#database, branchCalls);
       await this.#meddle();

@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
 import { Databases } from "../../src/control/databases/databases.ts";
+import { packRefsMin } from "../../src/engine/compaction/timeline-length.ts";
 import { listed } from "../../src/store/port/listing.ts";
 import type { BranchModel } from "../sim/branch-model.ts";
 import { DatabaseModel } from "../sim/branch-model.ts";
@@ -193,7 +194,8 @@ class Story {
     await this.#checkpoint(main, "early");
     const side = await this.#fork(main, "side");
     await this.#burst(side, 4);
-    for (let step = 0; step < 18; step++) {
+    // Enough objects for a pack, which leaves garbage behind.
+    for (let step = 0; step < packRefsMin + 2; step++) {
       await this.#write(main, step, false);
       await this.#calls.sleep(1_100);
     }

@@ -9,7 +9,7 @@
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { Semaphore } from "../../base/collections/semaphore.ts";
-import { decodeCatalog, type Catalog } from "../../format/history/catalog.ts";
+import { decodeCatalog } from "../../format/history/catalog.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { decodeHistory } from "../../format/history/history.ts";
 import { catalogKey, databasePrefix, manifestKey, historyKey } from "../../format/keys/object-keys.ts";
@@ -18,6 +18,7 @@ import { listed } from "../../store/port/listing.ts";
 import { putSame } from "../../store/mirror.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { sameBytes } from "../../store/port/sure-put.ts";
+import { isWritten } from "../history/catalogs.ts";
 import { ownManifest } from "../rescue/inventory.ts";
 
 export interface DatabaseCopyParts {
@@ -107,7 +108,8 @@ async function look(from: ObjectStore, uuid: string): Promise<Seen | Exclude<Dat
   for (const { id, name } of catalog.branches) {
     const found = await from.get(manifestKey(uuid, id));
     if (!found) {
-      if (await isUnwritten(from, uuid, catalog)) continue;
+      // Its first write may be on its way, objects before the manifest.
+      if (!isWritten(catalog)) continue;
       throw new Gone(`the manifest of branch ${name} is missing`);
     }
     const manifest = decoded(`the manifest of branch ${name}`, () => ownManifest(found.bytes, uuid, id));
@@ -115,12 +117,6 @@ async function look(from: ObjectStore, uuid: string): Promise<Seen | Exclude<Dat
     await addNeeded(from, manifest, needed);
   }
   return { catalogBytes: stored.bytes, manifests, needed };
-}
-
-/** Whether nothing was ever written: a catalog of one branch, and nothing in the pool. */
-async function isUnwritten(from: ObjectStore, uuid: string, { branches }: Catalog): Promise<boolean> {
-  const pool = await from.list(`${databasePrefix(uuid)}seg/`, { limit: 1 });
-  return branches.length === 1 && pool.objects.length === 0;
 }
 
 async function addNeeded(

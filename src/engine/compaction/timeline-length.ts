@@ -14,12 +14,16 @@ import type { SegmentRef } from "../../format/history/refs.ts";
 
 /** With this many, those that the log will become included, writes are refused. */
 export const timelineRefsHard = 960;
-/** This many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
-export const packRefsMin = 16;
 /**
- * This many of any size are concatenated too: sizes may alternate so that no sixteen of one size ever come together.
+ * This many objects of one size are concatenated into one: a timeline of n objects is written log32(n) times over.
+ * With 16 an hour of two puts a second was put 5.7 times over instead of 4.0, one of two ingests 3.2 instead of 2.7
+ * (`npm run bench -- storage puts`); with more a restore fetches more objects.
  */
-const packRefsMax = 64;
+export const packRefsMin = 32;
+/**
+ * This many of any size are concatenated too: sizes may alternate so that never enough of one size come together.
+ */
+const packRefsMax = 128;
 export const packBytesMax = 64 * 1024 * 1024;
 /** Deltas below this never ask for a new base image, however small the database. */
 const rebaseBytesMin = 4 * 1024 * 1024;

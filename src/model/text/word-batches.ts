@@ -36,11 +36,15 @@ export interface WordTable {
 
 /**
  * DDL of the table, run when the first rows are entered into a database that lacks it. Deleted words leave the index's
- * pages, for which it must keep its own text.
+ * pages, for which it must keep its own text. SQLite stores the statement as it is written, so its line breaks belong to
+ * the format of a database: the golden files hold them.
  */
 export function wordSchema({ name, columns }: Pick<WordTable, "name" | "columns">): string {
   return `
-CREATE VIRTUAL TABLE ${name} USING fts5 (${columns.join(", ")}, tokenize = "${tokenizer}");
+CREATE VIRTUAL TABLE ${name} USING fts5 (
+  ${columns.join(", ")},
+  tokenize = "${tokenizer}"
+);
 INSERT INTO ${name} (${name}, rank) VALUES ('secure-delete', 1);
 `;
 }

@@ -4,8 +4,9 @@ import { limits } from "../../../../src/base/limits.ts";
 import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
 import { takeInventory } from "../../../../src/engine/rescue/inventory.ts";
+import { decodeCatalog, encodeCatalog } from "../../../../src/format/history/catalog.ts";
 import { decodeManifest } from "../../../../src/format/history/manifest.ts";
-import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
+import { catalogKey, manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
@@ -90,4 +91,25 @@ test("an object that is gone for good is damage, and nothing of the copy is publ
   const outcome = await copied(time, node, to, () => time.store.delete(`db/${node.uuid}/seg/${ref!.id}`));
   expect(outcome).toEqual({ kind: "damaged", why: `the object seg/${ref!.id} is missing` });
   expect(await to.get(manifestKey(node.uuid, "main"))).toBeUndefined();
+});
+
+test("a first write on its way is no damage: its object is there, and its manifest not yet", async () => {
+  const { time, node } = await writer();
+  const [catalog, head] = [catalogKey(node.uuid), manifestKey(node.uuid, "main")];
+  const written = decodeCatalog((await time.store.get(catalog))!.bytes);
+  const from = new MemoryStore();
+  await from.put(catalog, encodeCatalog({ ...written, seq: 0 }), { kind: "absent" });
+  await from.put(`db/${node.uuid}/seg/first`, Uint8Array.of(1), { kind: "absent" });
+  const to = new MemoryStore();
+  const copy = (): Promise<DatabaseOutcome> =>
+    copyDatabase(
+      { from, to, press: inlinePress, permits: new Semaphore(4), manifestFor: (_, bytes) => bytes },
+      node.uuid,
+    );
+  expect(await copy()).toMatchObject({ kind: "copied", branchIds: [], objects: 0 });
+  expect(await to.get(head)).toBeUndefined();
+  // From the catalog's next change on a manifest that is missing is one that was lost.
+  await from.delete(catalog);
+  await from.put(catalog, encodeCatalog({ ...written, seq: 1 }), { kind: "absent" });
+  expect(await copy()).toEqual({ kind: "damaged", why: "the manifest of branch main is missing" });
 });

@@ -56,7 +56,7 @@ describe("a pack", () => {
       const { time, node } = setup();
       await segments(node, packRefsMin - 1);
       let seen = 0;
-      // The sixteenth segment, then the pack.
+      // The segment that makes them enough, then the pack.
       time.store.decideFate = (verb, key) => (verb === "put" && key.includes("/seg/") && ++seen === 2 ? fate : "fine");
       await segments(node, 3, 100, packRefsMin);
       expect(seen).toBeGreaterThan(2);

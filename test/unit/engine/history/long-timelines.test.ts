@@ -85,7 +85,7 @@ describe("a base image that cannot be made", () => {
     await node.put("k0");
     await grow(node);
     const before = disk.refused;
-    expect(await write(node, 60)).toEqual([]);
+    expect(await write(node, 4 * packRefsMin)).toEqual([]);
     expect(disk.refused).toBeGreaterThan(0);
     expect(disk.refused - before).toBeLessThan(8);
     expect(node.notices.filter((notice) => notice.includes("base image"))).toEqual([

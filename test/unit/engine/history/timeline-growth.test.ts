@@ -1,6 +1,6 @@
 /** When a timeline has grown enough for a pack or a new base image. */
 import { describe, expect, it } from "vitest";
-import { packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
+import { packDue, packed, packRefsMin, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
 import { seeded } from "../../../support/random.ts";
@@ -16,38 +16,43 @@ describe("packDue", () => {
     return range && [range.from, range.to];
   };
 
-  it("waits for sixteen of one size at the end", () => {
-    expect(due(small(15))).toBeUndefined();
-    expect(due(small(16))).toEqual([1, 17]);
-    expect(due([...small(16), delta(18, 18, { bytes: 300 * KiB })])).toBeUndefined();
+  const few = packRefsMin - 1;
+  const enough = packRefsMin;
+
+  it("waits for enough of one size at the end", () => {
+    expect(due(small(few))).toBeUndefined();
+    expect(due(small(enough))).toEqual([1, 1 + enough]);
+    const larger = delta(2 + enough, 2 + enough, { bytes: 300 * KiB });
+    expect(due([...small(enough), larger])).toBeUndefined();
   });
 
   it("does not write a large one again for a few small ones", () => {
-    const larger = small(15, 2, { bytes: 300 * KiB });
-    expect(due([...larger, ...small(15, 17)])).toBeUndefined();
-    expect(due([...larger, ...small(16, 17)])).toEqual([16, 32]);
-    expect(due([...small(16, 2, { bytes: 300 * KiB }), ...small(3, 18)])).toEqual([1, 20]);
+    const larger = small(few, 2, { bytes: 300 * KiB });
+    expect(due([...larger, ...small(few, 2 + few)])).toBeUndefined();
+    expect(due([...larger, ...small(enough, 2 + few)])).toEqual([enough, 2 * enough]);
+    const beside = small(3, 2 + enough);
+    expect(due([...small(enough, 2, { bytes: 300 * KiB }), ...beside])).toEqual([1, enough + 4]);
   });
 
   it("puts together whatever sizes when they alternate for too long", () => {
-    const mixed = Array.from({ length: 70 }, (_, at) =>
-      delta(at + 2, at + 2, { bytes: at % 12 === 0 ? 300 * KiB : 1000 }),
+    const mixed = Array.from({ length: 140 }, (_, at) =>
+      delta(at + 2, at + 2, { bytes: at % 24 === 0 ? 300 * KiB : 1000 }),
     );
-    expect(due(mixed)).toEqual([1, 71]);
+    expect(due(mixed)).toEqual([1, 141]);
   });
 
   it("makes packs of at most 64 MiB, and a full one is left alone", () => {
-    const large = small(20, 2, { bytes: 20 * KiB * KiB });
+    const large = small(enough + 4, 2, { bytes: 20 * KiB * KiB });
     expect(due(large)).toEqual([1, 4]);
-    expect(due(small(40, 2, { bytes: 40 * KiB * KiB }))).toBeUndefined();
+    expect(due(small(2 * enough, 2, { bytes: 40 * KiB * KiB }))).toBeUndefined();
   });
 
   it("leaves images, cut references and other branches' objects where they are", () => {
     const cut = delta(9, 9, { cut: true });
     const foreign = delta(9, 9, { id: poolId(ulids.next(), 1, ulids.next()) });
     for (const barrier of [cut, foreign, image(9)]) {
-      expect(due([...small(10), barrier, ...small(15, 20)])).toBeUndefined();
-      expect(due([...small(10), barrier, ...small(16, 20)])).toEqual([12, 28]);
+      expect(due([...small(10), barrier, ...small(few, 20)])).toBeUndefined();
+      expect(due([...small(10), barrier, ...small(enough, 20)])).toEqual([12, 12 + enough]);
     }
   });
 
@@ -71,7 +76,7 @@ describe("packDue", () => {
       }
       most = Math.max(most, refs.length - refs.filter((ref) => ref.bytes >= 32 * KiB * KiB).length);
     }
-    expect(most).toBeLessThan(100);
+    expect(most).toBeLessThan(160);
     expect(written / shipped).toBeLessThan(12);
   });
 });

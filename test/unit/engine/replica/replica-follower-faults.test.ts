@@ -8,6 +8,7 @@ import { ReplicaNode } from "../../../support/replica-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise } from "../../../support/timed-engine.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
+import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
 import { followIdleMs, followLookMsMin } from "../../../../src/engine/replica/manifest-watcher.ts";
 import { manifestsTriedMax } from "../../../../src/engine/opening/branch-opening.ts";
 import { idleCloseMs } from "../../../../src/server/config/settings.ts";
@@ -51,7 +52,7 @@ describe("objects", () => {
     await shipMany(writer, 3);
     const key = manifestKey(writer.uuid, "main");
     const old = time.store.read(key)!;
-    await shipMany(writer, 40, 60_000, "later");
+    await shipMany(writer, 2 * packRefsMin, 60_000, "later");
     await time.pass(5_000);
     const kept = new Set(time.manifest(writer.uuid).refs.map(({ id }) => segmentKey(writer.uuid, id)));
     const gone = time.store.keys(`db/${writer.uuid}/seg/`).filter((object) => !kept.has(object));
@@ -60,7 +61,7 @@ describe("objects", () => {
     let answers = 0;
     // Read when the file is registered, and once more after that.
     replica.seen.between = (asked, found) => (asked === key && ++answers <= 2 ? old : found);
-    expect((await replica.list()).length).toBe(44);
+    expect((await replica.list()).length).toBe(4 + 2 * packRefsMin);
     expect(replica.integrity()).toBe("ok");
 
     // With nothing newer to be had, it is a fault that an operator sees.

@@ -1,6 +1,7 @@
 /** One wrong wall clock: what a node does meanwhile, and that no harm of it stays. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
+import { packRefsMin } from "../../../../src/engine/compaction/timeline-length.ts";
 import { duePrefix } from "../../../../src/format/keys/expiry-keys.ts";
 import { databasePrefix } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
@@ -130,7 +131,7 @@ describe("garbage", () => {
     async (store, skewMs) => {
       const time = new VirtualTime();
       const node = nodeOn(store, time, { gcGraceMs: 60_000 });
-      for (let n = 0; n < 20; n++) {
+      for (let n = 0; n < packRefsMin + 4; n++) {
         await node.put(`k${n}`);
         await time.pass(shippedMs);
       }
@@ -148,7 +149,7 @@ describe("garbage", () => {
   test("F42: nothing goes before its grace because the clock has come to be ahead", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1e12, gcGraceMs: hourMs });
-    for (let n = 0; n < 20; n++) {
+    for (let n = 0; n < packRefsMin + 4; n++) {
       await node.put(`k${n}`);
       await time.pass(shippedMs);
     }
@@ -157,7 +158,7 @@ describe("garbage", () => {
     expect(condemned.length).toBeGreaterThan(0);
     node.world.skewMs = 4 * dayMs;
     const { collections } = node.engine.state;
-    for (let n = 0; n < 20; n++) {
+    for (let n = 0; n < packRefsMin + 4; n++) {
       await node.put(`l${n}`);
       await time.pass(shippedMs);
     }
