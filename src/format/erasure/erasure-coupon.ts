@@ -157,7 +157,8 @@ export interface ErasureCoupon {
 
 const plainVersion = 1;
 const awaitingVersion = 2;
-const recordsVersion = 3;
+/** From which on a coupon can be of records by their names. */
+export const recordsVersion = 3;
 /** Of the keyed hash of a record that was erased. */
 export const recordIdBytes = 16;
 const nonceBytes = 16;

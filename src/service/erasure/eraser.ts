@@ -41,6 +41,8 @@ export interface EraserParts extends ErasureResultsParts {
   readonly log: Log;
   /** How long objects stay that nothing refers to: what a rewrite leaves behind is gone no earlier. */
   readonly gcGraceMs: number;
+  /** The newest version of coupons that the store's layout allows; by default the newest there is. */
+  readonly couponVersion?: number | undefined;
   /** Absent where this node is alone. */
   readonly cluster?: EraserCluster | undefined;
 }

@@ -11,8 +11,9 @@ import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { CallOptions } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
-import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
+import { recordsVersion, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
+import { isRecordTarget } from "../../model/erasure-records.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
@@ -81,9 +82,16 @@ export class Erasures {
 
   /**
    * Erases the target: from the branch at once and durably, from history later. Throws not_found for a memory or topic
-   * that is not there.
+   * that is not there, and unavailable for records while the store's layout lets older builds read it.
    */
-  request(request: ErasureRequest): Promise<Requested> {
+  async request(request: ErasureRequest): Promise<Requested> {
+    const { couponVersion = recordsVersion } = this.#parts;
+    if (isRecordTarget(request.erase) && couponVersion < recordsVersion)
+      throw new ServiceError(
+        "unavailable",
+        "records are erased by their names once the store's layout is raised, which an operator does with " +
+          "`palimpsest formats --raise`; memories, topics and sessions are erased in every layout",
+      );
     return this.#once(request.target, request.erase, () => this.#request(request));
   }
 

@@ -130,9 +130,7 @@ class Churned {
   }
 
   erase(target: ErasureTarget, n: number): Erased {
-    return this.database.write((tx) =>
-      erase(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }),
-    );
+    return this.database.write((tx) => erase(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }));
   }
 
   close(): void {
