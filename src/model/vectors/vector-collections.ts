@@ -126,8 +126,10 @@ export function findCollectionVector(
   return (
     space &&
     view.connection.get(
-      `SELECT i.owner, v.embedding, ${metadata} AS metadata FROM __service_vector_item AS i CROSS JOIN __service_vector AS v
-       ON v.space = i.space AND v.owner = i.owner ${join} WHERE i.space = ? AND i.id = ?`,
+      `SELECT i.owner, v.embedding, ${metadata} AS metadata
+       FROM __service_vector_item AS i
+       CROSS JOIN __service_vector AS v ON v.space = i.space AND v.owner = i.owner ${join}
+       WHERE i.space = ? AND i.id = ?`,
       space.space,
       id,
     )
