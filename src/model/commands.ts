@@ -8,7 +8,8 @@ import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./
 import { deleteFiles, moveFiles } from "./files/file-moves.ts";
 import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
 import { nextDue } from "./next-expiry.ts";
-import { eraseMemories, heldMemories, deleteErasureNotes } from "./erasure.ts";
+import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
+import { heldRecords } from "./erasure-records.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
@@ -72,7 +73,7 @@ export const writeCommands = {
   "memory.update": updateMemory,
   "memory.forget": deleteMemory,
   "memory.forget_many": deleteMemories,
-  "memory.erase": eraseMemories,
+  "memory.erase": erase,
   "erasure.settled": deleteErasureNotes,
   "embedding.fill": fillIn,
   "embedding.retire": removeOutdatedSpaces,
@@ -105,6 +106,7 @@ export const readCommands = {
   "memory.recall": recall,
   "memory.context": composeContext,
   "memory.held": heldMemories,
+  "record.held": heldRecords,
   "embedding.spaces": spaceStates,
   "embedding.missing": unembedded,
   "embedding.measure": measureFloor,

@@ -12,9 +12,12 @@ import { encodeUtf8 } from "../base/bytes.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import { computeTrace, windowBytes } from "../format/erasure/traces.ts";
 import { metadataStart } from "./docs/memory-metadata.ts";
+import { blob, encodeRecord, integer, nothing, text, unread, type Stored } from "./core/record-bytes.ts";
 import type { View } from "./core/transaction.ts";
 import { detailStarts } from "./transcript/turn-details.ts";
 import { operationStarts } from "./transcript/turn-operations.ts";
+import type { SpaceKind } from "./vectors/vectors.ts";
+import type { FoundRecord } from "./erasure-records.ts";
 
 /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
 export const erasureTraceWindowsMax = 32_768;
@@ -37,50 +40,6 @@ const vectorStepBytes = 512;
 const sessionEndBytes = windowBytes - 8 - 6;
 /** Fewer different bytes than this are what zeroes and repetitions are made of, which others have too. */
 const differentBytesMin = 8;
-
-/** A value of a record: its bytes as far as they are wanted. */
-interface Stored {
-  readonly serialType: number;
-  readonly bytes: Uint8Array;
-}
-
-const nothing: Stored = { serialType: 0, bytes: new Uint8Array() };
-const integerBytes = [1, 2, 3, 4, 6, 8] as const;
-
-function integer(value: number): Stored {
-  if (value === 0 || value === 1) return { serialType: 8 + value, bytes: new Uint8Array() };
-  const at = integerBytes.findIndex((length) => value < 2 ** (8 * length - 1));
-  const bytes = Buffer.alloc(8);
-  bytes.writeBigInt64BE(BigInt(value));
-  return { serialType: at + 1, bytes: bytes.subarray(8 - integerBytes[at]!) };
-}
-
-function text(start: Uint8Array, length = start.length): Stored {
-  return { serialType: 2 * length + 13, bytes: start };
-}
-
-function blob(bytes: Uint8Array): Stored {
-  return { serialType: 2 * bytes.length + 12, bytes };
-}
-
-function varint(value: number): Uint8Array {
-  const bytes = [value & 127];
-  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift((rest & 127) | 128);
-  return Uint8Array.from(bytes);
-}
-
-/** A text or a blob whose bytes are not wanted. */
-function unread(base: 12 | 13, bytes: number | null): Stored {
-  return bytes === null ? nothing : { serialType: 2 * bytes + base, bytes: new Uint8Array() };
-}
-
-/**
- * The beginning of a record of these values. A header of ours is shorter than 127 bytes, so that its length takes one.
- */
-function encodeRecord(...values: readonly Stored[]): Buffer {
-  const types = Buffer.concat(values.map(({ serialType }) => varint(serialType)));
-  return Buffer.concat([varint(types.length + 1), types, ...values.map(({ bytes }) => bytes)]);
-}
 
 /** The windows of everything that one erasure takes away. */
 export class ErasedWindows {
@@ -109,16 +68,22 @@ export class ErasedWindows {
     this.#addVector("memory", row);
   }
 
-  /** The transcript of the session, while it is still there. */
-  addTurns(sessionId: string): void {
+  /** A record that is erased by its name, while it is still there. A turn is added by `addTurns`. */
+  addRecord({ window, vector }: FoundRecord): void {
+    if (window) this.#rows.push(window);
+    if (vector?.kind === "collection") this.#addVector("collection", vector.owner);
+  }
+
+  /** The transcript of the session, or one turn of it, while it is still there. */
+  addTurns(sessionId: string, seq?: number): void {
     const turns = this.#view.connection
       .prepared(
         `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes,
            substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
                 octet_length(content) AS contentBytes, substr(CAST(content AS BLOB), 1, ${windowBytes}) AS content
-         FROM __service_turn WHERE session_id = ? ORDER BY seq`,
+         FROM __service_turn WHERE session_id = ? AND seq = coalesce(?, seq) ORDER BY seq`,
       )
-      .all(sessionId) as {
+      .all(sessionId, seq ?? null) as {
       row: number;
       seq: number;
       createdAt: number;
@@ -138,17 +103,17 @@ export class ErasedWindows {
         this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
       this.#addVector("turn", turn.row);
     }
-    this.#addMarked(sessionId);
+    this.#addMarked(sessionId, seq);
   }
 
-  /** What lies beside the turns of the session, and its operations: each begins with a mark of its own. */
-  #addMarked(sessionId: string): void {
+  /** What lies beside the turns, and the operations of their session: each begins with a mark of its own. */
+  #addMarked(sessionId: string, seq: number | undefined): void {
     const session = unread(13, encodeUtf8(sessionId).length);
     const add = (mark: string, ...rest: readonly Stored[]): void => {
       const start = encodeRecord(nothing, text(encodeUtf8(mark)), session, ...rest);
       this.#addStart(start.subarray(Math.max(0, start.length - windowBytes)), this.#rows);
     };
-    for (const { mark, turnIdBytes, metadataBytes } of detailStarts(this.#view, sessionId))
+    for (const { mark, turnIdBytes, metadataBytes } of detailStarts(this.#view, sessionId, seq))
       add(mark, unread(13, turnIdBytes), unread(13, metadataBytes));
     for (const { mark, operationIdBytes, at, requestBytes, answerBytes } of operationStarts(this.#view, sessionId)) {
       const rest = [unread(13, operationIdBytes), { ...integer(at), bytes: new Uint8Array() }];
@@ -188,7 +153,7 @@ export class ErasedWindows {
     if (bytes.length >= windowBytes) to.push(bytes.subarray(0, windowBytes));
   }
 
-  #addVector(kind: "memory" | "turn", owner: number): void {
+  #addVector(kind: SpaceKind, owner: number): void {
     const found = this.#view.connection.all<{ space: number; embedding: Uint8Array }>(
       "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON " +
         "v.space = s.space WHERE s.kind = ? AND v.owner = ?",

@@ -9,7 +9,8 @@ import { hash } from "node:crypto";
 import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
-import type { ErasureTarget } from "../format/erasure/erasure-receipt.ts";
+import type { ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
+import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
@@ -20,10 +21,12 @@ import { eraseTurns } from "./transcript/turn-removal.ts";
 /** The superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";
 
-/** What was erased. `found` is false when the memory or topic is unknown: then nothing was changed. */
+/** What was erased. `found` is false when what was named is unknown: then nothing was changed. */
 export interface Erased {
   readonly found: boolean;
   readonly memoryIds: readonly string[];
+  /** Keyed hashes of the records that were erased by their names, in hex. */
+  readonly records?: readonly string[];
   readonly traces: Traces;
 }
 
@@ -35,31 +38,58 @@ const journalSchema =
 interface JournalEntry {
   readonly keyHash: string;
   readonly memoryIds: readonly string[];
+  readonly records?: readonly string[];
   /** Base64. */
   readonly windows: string;
   readonly windowsTotal: number;
 }
 
 /**
- * Erases the target. Refuses one of more memories than one transaction removes, and a coupon that was used with another
- * key.
+ * Erases the target. Refuses one of more memories or records than one transaction removes, and a coupon that was used
+ * with another key.
  */
-export function eraseMemories(
+export function erase(
   tx: Tx,
   input: { readonly couponId: string; readonly target: ErasureTarget; readonly traceKey: Uint8Array },
 ): Erased {
   const { couponId, target, traceKey } = input;
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
-  const rows = selectRows(tx, target);
-  if (target.kind !== "session" && rows.length === 0)
+  const windows = new ErasedWindows(tx);
+  const removed = isRecordTarget(target)
+    ? eraseRecords(tx, target, traceKey, windows)
+    : eraseMemories(tx, target, windows);
+  if (!removed)
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
+  clearStatistics(tx);
+  const traces = windows.traces(traceKey);
+  journal(tx, couponId, {
+    ...removed,
+    keyHash: hashKey(traceKey),
+    windows: Buffer.from(traces.windows).toString("base64"),
+    windowsTotal: traces.windowsTotal,
+  });
+  // Matrices and indexes keep what is removed from them until they are made anew.
+  tx.afterCommit(() => tx.vectors.evictAll());
+  return { found: true, ...removed, traces };
+}
+
+/** What is known of what was erased. */
+type Removed = Pick<Erased, "memoryIds" | "records">;
+
+/** Removes the memories of the target, and its session; undefined when there is nothing. */
+function eraseMemories(
+  tx: Tx,
+  target: Exclude<ErasureTarget, RecordTarget>,
+  windows: ErasedWindows,
+): Removed | undefined {
+  const rows = selectRows(tx, target);
+  if (target.kind !== "session" && rows.length === 0) return undefined;
   if (rows.length > limits.erasureMemoriesMax)
     throw invalid(
       `the target has more than ${limits.erasureMemoriesMax} memories; erase it in parts, some of its ` +
         "memories by their ids first",
     );
-  const windows = new ErasedWindows(tx);
   for (const row of rows) windows.addMemory(row);
   if (target.kind === "session" && target.turns) windows.addTurns(target.sessionId);
   removeMemories(
@@ -70,17 +100,17 @@ export function eraseMemories(
   const memoryIds = rows.map(({ id }) => id);
   for (const id of memoryIds)
     tx.connection.run("UPDATE __service_memory SET superseded_by = ? WHERE superseded_by = ?", erasedMemoryId, id);
-  clearStatistics(tx);
-  const traces = windows.traces(traceKey);
-  journal(tx, couponId, {
-    keyHash: hashKey(traceKey),
-    memoryIds,
-    windows: Buffer.from(traces.windows).toString("base64"),
-    windowsTotal: traces.windowsTotal,
-  });
-  // Matrices and indexes keep what is removed from them until they are made anew.
-  tx.afterCommit(() => tx.vectors.evictAll());
-  return { found: true, memoryIds, traces };
+  return { memoryIds };
+}
+
+/** Removes the records of the target; undefined when there are none. */
+function eraseRecords(tx: Tx, target: RecordTarget, key: Uint8Array, windows: ErasedWindows): Removed | undefined {
+  const found = findRecords(tx, target);
+  if (found.length === 0) return undefined;
+  if (target.kind === "turn") windows.addTurns(target.sessionId, target.seq);
+  for (const record of found) windows.addRecord(record);
+  removeRecords(tx, target);
+  return { memoryIds: [], records: recordIds(key, target, found) };
 }
 
 /** Which of these memories exist as rows, expired or not. */
@@ -106,7 +136,7 @@ export function deleteErasureNotes(tx: Tx, input: { readonly couponId: string })
  * The memories that go with the target, one more than allowed at most. What has expired is still there until a sweep
  * comes by.
  */
-function selectRows(view: View, target: ErasureTarget): readonly ErasedRow[] {
+function selectRows(view: View, target: Exclude<ErasureTarget, RecordTarget>): readonly ErasedRow[] {
   const { connection } = view;
   const most = limits.erasureMemoriesMax + 1;
   switch (target.kind) {
@@ -193,12 +223,13 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
     couponId,
   );
   if (!row) return undefined;
-  const { keyHash, memoryIds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
+  const { keyHash, memoryIds, records, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
   if (keyHash !== hashKey(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
   return {
     found: true,
     memoryIds,
+    ...(records && { records }),
     traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal },
   };
 }

@@ -17,6 +17,7 @@ import {
   sampleAuditEvents,
   sampleLaterAuditEvents,
   sampleAwaitingCoupon,
+  sampleRecordsCoupon,
   sampleCatalog,
   sampleCopy,
   sampleCoupon,
@@ -65,6 +66,11 @@ test(
     expect(() => decodeAuditEvent(later.replace('"v":2', '"v":1'))).toThrow(/unknown form/);
   },
 );
+
+test("a coupon of records is of format 3, and is read and written as it was", () => {
+  expect(decodeCoupon(golden("coupon", 3))).toEqual(sampleRecordsCoupon);
+  expect(goldenCoupon(sampleRecordsCoupon)).toEqual(golden("coupon", 3));
+});
 
 test("a coupon that waits for copies of nodes is of format 2, and is read and written as it was", () => {
   expect(decodeCoupon(golden("coupon", 2))).toEqual(sampleAwaitingCoupon);

@@ -2,7 +2,8 @@
  * What remains of erased memories after a life of random writes on several branches, with packs, new base images and
  * collections going on: nothing, wherever one looks. `PALIMPSEST_RESIDUE_OPS` sets how long a life.
  *
- * Every memory carries a word that stands nowhere else, and a vector of its own.
+ * Every memory carries a word that stands nowhere else, and a vector of its own; so do the other records, turns, files,
+ * keys, documents and vectors, which are erased by their names.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -14,6 +15,7 @@ import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments } from "../../src/format/history/segment.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
+import type { BranchedDatabase } from "../support/branched-database.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { seeded } from "../support/random.ts";
 import { ok, startService } from "../support/service.ts";
@@ -36,6 +38,40 @@ interface Canary {
   readonly said: string;
 }
 
+/** A record of another kind, by the names that erase it. */
+interface NamedCanary {
+  readonly id: string;
+  readonly word: string;
+  readonly target: object;
+}
+
+/** Writes a record of a kind under a name that no other has, and gives the names that erase it. */
+type WriteRecord = (db: BranchedDatabase, name: string, said: string, vector: readonly number[]) => Promise<object>;
+
+const recordKinds: readonly WriteRecord[] = [
+  async (db, name, said, embedding) => {
+    await ok(db.call("DataService.AppendTurn", { session: name, role: "user", content: said, embedding }));
+    return { session_id: name, seq: 1 };
+  },
+  async (db, name, said) => {
+    const path = `folder/${name}.md`;
+    for (const text of [said, `${said} again`]) await ok(db.call("FileService.PutFile", { path, text }));
+    return { path };
+  },
+  async (db, name, said) => {
+    await ok(db.call("DataService.PutValue", { ns: "n", key: name, value: Buffer.from(said) }));
+    return { kv_ns: "n", key: name };
+  },
+  async (db, name, said) => {
+    await ok(db.call("DataService.InsertDocs", { coll: "c", docs: [{ _id: name, said }] }));
+    return { collection: "c", doc_id: name };
+  },
+  async (db, name, said, embedding) => {
+    await ok(db.call("DataService.UpsertVector", { coll: "v", id: name, embedding, metadata: { said } }));
+    return { vector_collection: "v", vector_id: name };
+  },
+];
+
 /** The bytes that a vector has at rest. */
 function encodeVector(values: readonly number[]): Uint8Array {
   const length = Math.hypot(...values.map(Math.fround));
@@ -47,6 +83,8 @@ class Life {
   readonly #profile: ErasingProfile;
   readonly canaries = new Map<string, Canary>();
   readonly erased = new Set<Canary>();
+  readonly #records: NamedCanary[] = [];
+  readonly erasedRecords = new Set<NamedCanary>();
   readonly #branches = ["main"];
   #words = 0;
 
@@ -75,8 +113,10 @@ class Life {
   /** Erases on every branch what was erased on one. */
   async eraseEverywhere(): Promise<void> {
     for (const { id } of this.erased) {
-      for (const branch of this.#branches) await this.#profile.at(branch).surelyErase(id);
+      for (const branch of this.#branches) await this.#profile.at(branch).surelyErase({ memory_id: id });
     }
+    for (const { target } of this.erasedRecords)
+      for (const branch of this.#branches) await this.#profile.at(branch).surelyErase(target);
   }
 
   /** Whatever was not erased, and not forgotten, is what it was, on every branch that has it. */
@@ -108,7 +148,8 @@ class Life {
     const draw = this.#random();
     const database = this.#profile.database.at(branch);
     const n = Math.floor(this.#random() * 500);
-    if (draw < 0.5) return this.#ingest(branch);
+    if (draw < 0.4) return this.#ingest(branch);
+    if (draw < 0.5) return this.#write(database);
     if (draw < 0.6)
       return void (await ok(
         database.call("DataService.PutValue", { ns: "n", key: `k${n}`, value: Buffer.alloc(n * 4, n) }),
@@ -125,17 +166,40 @@ class Life {
           `DELETE FROM t WHERE n % 3 = ${n % 3}`,
         ),
       ));
+    if (draw < 0.79 && this.#records.length > 0) return this.#eraseRecord(branch, this.#pick(this.#records));
     const canary = this.#pick([...this.canaries.values()]);
-    if (draw < 0.82) return void (await this.#profile.at(branch).call("MemoryService.ForgetMemory", { id: canary.id }));
+    if (draw < 0.84) return void (await this.#profile.at(branch).call("MemoryService.ForgetMemory", { id: canary.id }));
     if (draw < 0.98 || canary.topic === undefined) return this.#erase(branch, { memory_id: canary.id });
     return this.#erase(branch, { topic_key: canary.topic, type: "fact" });
   }
 
+  #word(): string {
+    const chance = Math.floor(this.#random() * 2 ** 32);
+    return `zq${[++this.#words, chance].map((part) => part.toString(16).padStart(8, "0")).join("")}x`;
+  }
+
+  #vector(): number[] {
+    return Array.from({ length: dimension }, () => this.#random() - 0.5);
+  }
+
+  async #write(database: BranchedDatabase): Promise<void> {
+    const word = this.#word();
+    const id = `r${this.#words}`;
+    const said = `${word} and so on `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
+    const target = await this.#pick(recordKinds)(database, id, said, this.#vector());
+    this.#records.push({ id, word, target });
+  }
+
+  async #eraseRecord(branch: string, record: NamedCanary): Promise<void> {
+    const { code, message } = await this.#profile.at(branch).erase(record.target);
+    if (code === "not_found") return;
+    expect(code, message).toBe("ok");
+    this.erasedRecords.add(record);
+  }
+
   async #ingest(branch: string): Promise<void> {
-    const word = `zq${(++this.#words).toString(16).padStart(8, "0")}${Math.floor(this.#random() * 2 ** 32)
-      .toString(16)
-      .padStart(8, "0")}x`;
-    const embedding = Array.from({ length: dimension }, () => this.#random() - 0.5);
+    const word = this.#word();
+    const embedding = this.#vector();
     const topic = this.#random() < 0.6 ? `topic ${Math.floor(this.#random() * 60)}` : undefined;
     const said = `${word} and much besides `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
     const memory = {
@@ -194,9 +258,10 @@ async function* pieces(directory: string): AsyncGenerator<{ readonly name: strin
 /** What is found of the canaries, by where; and how many other words, which shows that it looks. */
 async function search(
   directory: string,
-  wanted: readonly Canary[],
+  { erased, erasedRecords }: Life,
 ): Promise<{ readonly hits: readonly string[]; readonly others: number }> {
-  const words = new Map(wanted.map(({ word, id }) => [word, id]));
+  const wanted = [...erased];
+  const words = new Map([...wanted, ...erasedRecords].map(({ word, id }) => [word, id]));
   const wide = wanted.slice(-100).map(({ word }) => Buffer.from(word, "utf16le"));
   const vectors = wanted.slice(-vectorsMax).map(({ vector }) => Buffer.from(vector.subarray(0, 32)));
   const hits: string[] = [];
@@ -245,13 +310,14 @@ test(
       await life.run(operations);
       await life.eraseEverywhere();
       expect(life.erased.size).toBeGreaterThan(operations / 40);
+      expect(life.erasedRecords.size).toBeGreaterThan(operations / 100);
       for (const { id } of await profile.coupons()) {
         const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
         expect(receipt.payload.evidence.traces.hits).toBe(0);
       }
       // A list gives the newest ones only: of the others, none may be left unfinished either.
       await expectFinished(directory, 60_000 + 60 * operations);
-      const { hits, others } = await search(directory, [...life.erased]);
+      const { hits, others } = await search(directory, life);
       expect(hits.slice(0, 10)).toEqual([]);
       // It does find what is there to be found.
       expect(others).toBeGreaterThan(operations / 10);
@@ -260,6 +326,6 @@ test(
       await service.close();
     }
     // Nor after an orderly stop, which closes every file.
-    expect((await search(directory, [...life.erased])).hits.slice(0, 10)).toEqual([]);
+    expect((await search(directory, life)).hits.slice(0, 10)).toEqual([]);
   },
 );

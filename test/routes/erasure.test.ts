@@ -124,12 +124,24 @@ onBoth(
       [{}, "exactly one"],
       [{ memory_id: id, session_id: "s" }, "exactly one"],
       [{ topic_key: "t" }, "type"],
-      [{ type: "fact" }, "exactly one"],
+      [{ type: "fact" }, "type goes with topic_key only"],
       [{ topic_key: "t", type: "thought" }, "fact, event"],
       [{ memory_id: id, turns: true }, "turns"],
       [{ memory_id: id, type: "fact" }, "type"],
       [{ session_id: "" }, "session_id"],
       [{ topic_key: "", type: "fact" }, "topic_key"],
+      [{ seq: 1 }, "session_id"],
+      [{ session_id: "s", seq: 0 }, "seq"],
+      [{ session_id: "s", seq: 1, turns: true }, "exclude each other"],
+      [{ session_id: "s", path: "a" }, "exactly one"],
+      [{ path: "../a" }, "path"],
+      [{ kv_ns: "n" }, "go together"],
+      [{ key: "k" }, "go together"],
+      [{ kv_ns: "n", key: "" }, "key"],
+      [{ collection: "c" }, "go together"],
+      [{ collection: "c", doc_id: "" }, "doc_id"],
+      [{ vector_collection: "c" }, "go together"],
+      [{ vector_collection: "no such name", vector_id: "v" }, "vector_collection"],
     ];
     for (const [target, words] of refusals) {
       const reply = await profile.erase(target);
@@ -141,6 +153,11 @@ onBoth(
       { memory_id: "what somebody said" },
       { topic_key: "other", type: "fact" },
       { topic_key: "t", type: "instruction" },
+      { session_id: "s", seq: 1 },
+      { path: "nowhere" },
+      { kv_ns: "n", key: "k" },
+      { collection: "c", doc_id: "d" },
+      { vector_collection: "c", vector_id: "v" },
     ]) {
       expect((await profile.erase(target)).code, JSON.stringify(target)).toBe("not_found");
     }

@@ -5,6 +5,7 @@
 import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import type { BranchAct, BranchResults } from "../../src/engine/api/protocol.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../src/model/commands.ts";
+import type { RecordTarget } from "../../src/format/erasure/erasure-receipt.ts";
 import type { MemoryRecord } from "../../src/model/memory/memory-record.ts";
 import type { SqlOutcome, SqlStatementResult } from "../../src/model/sql/sql.ts";
 
@@ -20,6 +21,14 @@ const couponId = `ers_${id}`;
 const embedding = Float32Array.of(0.25, -0, 1e-30, 3.4e38);
 const maker = { name: "openai/text-embedding-3-small", floor: 0.2 };
 const traces = { key: new Uint8Array(32).fill(9), windows: new Uint8Array(40).fill(1), windowsTotal: 70_000 };
+const recordTargets: readonly RecordTarget[] = [
+  { kind: "turn", sessionId: "s-1", seq: 3 },
+  { kind: "path", path: "notes/tea.md" },
+  { kind: "key", ns: "prefs", key: "drink" },
+  { kind: "document", collection: "people", id: "ada" },
+  { kind: "vector", collection: "faces", id: "ada" },
+];
+const recordId = "0123456789abcdef".repeat(2);
 const retention = { eventMaxAgeMs: 86_400_000, supersededMaxAgeMs: 0, supersededMaxCount: 3 };
 const position = { event: { row: 2 ** 40, id }, topic: { topicKey: "drink", type: "fact" } };
 const filters = {
@@ -111,6 +120,10 @@ const written: Written = {
       { couponId, target: { kind: "memory", memoryId: id }, traceKey: traces.key },
       { found: true, memoryIds: [id], traces },
     ],
+    ...recordTargets.map((target): Written["memory.erase"][number] => [
+      { couponId, target, traceKey: traces.key },
+      { found: true, memoryIds: [], records: [recordId], traces },
+    ]),
   ],
   "erasure.settled": [[{ couponId }, {}]],
   "embedding.fill": [
@@ -309,6 +322,9 @@ const read: Read = {
     [{}, { body: "", tokens: 81, sections: [], nowMs: 0 }],
   ],
   "memory.held": [[{ memoryIds: [id] }, { held: [] }]],
+  "record.held": [
+    [{ records: recordTargets.map((target) => ({ target, ids: [recordId], key: traces.key })) }, { held: [recordId] }],
+  ],
   "embedding.spaces": [
     [undefined, { memory: { exists: true, embeddedBy: maker.name }, turn: { exists: false, embeddedBy: undefined } }],
   ],

@@ -53,10 +53,10 @@ export class ErasingProfile {
     return this.call("MemoryService.CreateErasure", target);
   }
 
-  /** Erases, asking again while the node is too busy, until it says that the memory is erased or was never there. */
-  async surelyErase(id: string): Promise<void> {
+  /** Erases, asking again while the node is too busy, until it says that the target is erased or was never there. */
+  async surelyErase(target: object): Promise<void> {
     for (const lastMs = performance.now() + patienceMs; ;) {
-      const { code, message } = await this.erase({ memory_id: id });
+      const { code, message } = await this.erase(target);
       if (code === "ok" || code === "not_found") return;
       expect(["unavailable", "overloaded", "request_timeout"], message).toContain(code);
       expect(performance.now(), message).toBeLessThan(lastMs);

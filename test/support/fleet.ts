@@ -19,6 +19,7 @@ import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import type { EngineClient } from "../../src/engine/threads/client.ts";
 import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/api/protocol.ts";
+import { newestLayout } from "../../src/format/core/versions.ts";
 import { computeShard } from "../../src/format/core/shards.ts";
 import { Jobs } from "../../src/server/node/jobs.ts";
 import { StoreReach } from "../../src/server/observability/store-reach.ts";
@@ -209,6 +210,7 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     audit,
     nodeId: node.id,
     gcGraceMs: 600_000,
+    storeLayout: newestLayout,
     cluster: isAlone ? undefined : ({ placement, shards } as never),
   });
   const reach = new StoreReach({

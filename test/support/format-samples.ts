@@ -303,6 +303,14 @@ export const sampleAwaitingCoupon: ErasureCoupon = {
   },
 };
 
+/** An erasure of records by their names: a folder of three files. */
+export const sampleRecordsCoupon: ErasureCoupon = {
+  ...sampleCoupon,
+  target: { kind: "path", path: "/notes/übung" },
+  memoryIds: [],
+  records: ["000102030405060708090a0b0c0d0e0f", "f".repeat(32), "0".repeat(32)],
+};
+
 /** A copy that its node has purged. */
 export const sampleCopy: CopyRecord = {
   uuid,

@@ -30,6 +30,7 @@ import {
   sampleAuditEvents,
   sampleLaterAuditEvents,
   sampleAwaitingCoupon,
+  sampleRecordsCoupon,
   sampleCatalog,
   sampleCopy,
   sampleCoupon,
@@ -164,6 +165,7 @@ async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("audit", 2), encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent)));
   writeFileSync(goldenFormatPath("coupon"), goldenCoupon());
   writeFileSync(goldenFormatPath("coupon", 2), goldenCoupon(sampleAwaitingCoupon));
+  writeFileSync(goldenFormatPath("coupon", 3), goldenCoupon(sampleRecordsCoupon));
   writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());
   writeFileSync(goldenFormatPath("receipt", 2), await goldenReceipt(sampleUnattestedPayload));
   writeFileSync(goldenFormatPath("copy"), encodeCopyRecord(sampleCopy));

@@ -4,6 +4,8 @@
 import type { TimeMemory } from "../../base/trusted-time.ts";
 import type { RefusalData } from "../../base/faults/errors.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
+import type { Erased } from "../../model/erasure.ts";
+import type { ErasedRecords } from "../../model/erasure-records.ts";
 import type { ReadKind, WriteKind } from "../../model/commands.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { WrittenVersions } from "../../format/core/versions.ts";
@@ -129,6 +131,8 @@ export type BranchAct =
 export interface ErasedCoupon {
   readonly id: string;
   readonly memoryIds: readonly string[];
+  /** Where records were erased by their names. */
+  readonly records?: ErasedRecords | undefined;
   readonly points: readonly ErasurePoint[];
   readonly traces: Traces;
   /** The copies that were there when history had been cut for it, as a run before has found them. */
@@ -201,13 +205,10 @@ export interface BranchResults {
   /** The answer's own txid is the rewind's. */
   readonly rewind: { readonly rewoundTo: number };
   /**
-   * The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was
+   * The answer's own txid is the erasure's. `found` is false when what was named is unknown: then nothing was
    * changed.
    */
-  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces } & Pick<
-    ErasurePoint,
-    "branchId" | "ancestors"
-  >;
+  readonly erase: Erased & Pick<ErasurePoint, "branchId" | "ancestors">;
   readonly expunge: Expunged;
   readonly sweep: undefined;
 }

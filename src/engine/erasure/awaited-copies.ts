@@ -67,6 +67,7 @@ export function judgeCopies(
  */
 function mayHaveHad({ forgottenAtMs }: CopyRecord, { memoryIds }: ErasedCoupon): boolean {
   if (forgottenAtMs === undefined) return false;
+  // When records and turns were taken in is not known.
   return memoryIds.length === 0 || memoryIds.some((id) => ulidTimeMs(id.slice("mem_".length)) <= forgottenAtMs);
 }
 

@@ -26,7 +26,7 @@ export interface ShippedBranch {
   readonly name: string;
   readonly id: string;
   readonly past: Past;
-  /** Which of the erased memories it holds as live content. */
+  /** Which of the erased memories and records it holds as live content. */
   readonly held: ReadonlySet<string>;
 }
 
@@ -58,7 +58,8 @@ export async function planCuts(
   const blockers = new Blockers();
   for (const { name, id, past, held } of standing) {
     for (const coupon of coupons) {
-      if (coupon.memoryIds.some((memoryId) => held.has(memoryId))) blockers.addBranch(coupon, name);
+      if ([...coupon.memoryIds, ...(coupon.records?.ids ?? [])].some((id) => held.has(id)))
+        blockers.addBranch(coupon, name);
       if (!coupon.isDue) continue;
       const cut = cutTxid(branches, coupon.points, id);
       for (const checkpoint of past.history.checkpoints)
@@ -84,7 +85,10 @@ export async function planCuts(
 /** Whether completing the one erasure would take states away to which the other can still be undone. */
 function wouldLose(branches: readonly CatalogBranch[], coupon: ErasedCoupon, other: ErasedCoupon): boolean {
   const ids = new Set(coupon.memoryIds);
+  const kind = coupon.records?.target.kind;
   return (
+    // Two that name records of one kind may name the same ones, which their keyed hashes do not tell.
+    (kind !== undefined && other.records?.target.kind === kind) ||
     other.memoryIds.some((id) => ids.has(id)) ||
     other.points.some(({ branchId, txid }) => txid <= cutTxid(branches, coupon.points, branchId))
   );

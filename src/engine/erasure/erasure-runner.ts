@@ -13,7 +13,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import { databasePrefix } from "../../format/keys/object-keys.ts";
-import type { ReadOutput } from "../../model/commands.ts";
+import type { ReadInput, ReadOutput } from "../../model/commands.ts";
 import type { CopyRecords } from "../../control/databases/copy-records.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import { judgeCopies, mustCountAnew, type CopyVerdict } from "./awaited-copies.ts";
@@ -190,14 +190,13 @@ export class ErasureRunner {
     coupons: readonly ErasedCoupon[],
     deadlineMs: number,
   ): Promise<StandingBranch[]> {
-    const memoryIds = [...new Set(coupons.flatMap((coupon) => coupon.memoryIds))];
     // Where nothing is to be cut it is enough to ask.
     const mayCut = coupons.some(({ isDue }) => isDue);
     const standing: StandingBranch[] = [];
     for (const { id, name } of branches) {
       const database = await this.#options.registry.use({ uuid, branch: name }, deadlineMs);
       const manifest = mayCut ? await shipped(database) : database.opened.manifest;
-      const held = await heldIn(database, memoryIds);
+      const held = await heldIn(database, coupons);
       const { now } = manifest;
       standing.push({
         name,
@@ -365,13 +364,21 @@ function uncut(standing: readonly StandingBranch[], plan: CutPlan): readonly Sta
   return standing.filter(({ id, past }) => !isCut(past, plan.beginnings.get(id)!, clean));
 }
 
-/** Which of the memories the branch holds as live content. */
-function heldIn(database: Database, memoryIds: readonly string[]): Promise<ReadonlySet<string>> {
+/** Which of the erased memories and records the branch holds as live content, by their ids. */
+async function heldIn(database: Database, coupons: readonly ErasedCoupon[]): Promise<ReadonlySet<string>> {
+  const memoryIds = [...new Set(coupons.flatMap((coupon) => coupon.memoryIds))];
+  const records = coupons.flatMap((coupon) => coupon.records ?? []);
+  const memories = await ask(database, "memory.held", { memoryIds });
+  if (records.length === 0) return new Set(memories.held);
+  return new Set([...memories.held, ...(await ask(database, "record.held", { records })).held]);
+}
+
+function ask<Kind extends "memory.held" | "record.held">(
+  database: Database,
+  command: Kind,
+  input: ReadInput<Kind>,
+): Promise<ReadOutput<Kind>> {
   return new Promise((resolve, reject) => {
-    database.read(
-      "memory.held",
-      { memoryIds },
-      { done: ({ value }) => resolve(new Set((value as ReadOutput<"memory.held">).held)), failed: reject },
-    );
+    database.read(command, input, { done: ({ value }) => resolve(value as ReadOutput<Kind>), failed: reject });
   });
 }

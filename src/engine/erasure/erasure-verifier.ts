@@ -32,12 +32,12 @@ import { restoringTimelines, type Past } from "./history-truncation.ts";
 import { findRestorePlan } from "../history/timelines.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import {
-  holdsMemories,
+  holdsErased,
   inRestored,
   readRestoredState,
   turnEnd,
   windowAt,
-  findWindowsInVectors,
+  findLiveWindows,
   withRestored,
   type StatePlace,
 } from "../segments/restored-state.ts";
@@ -162,8 +162,8 @@ export class Prover {
       const what = inRestored(path, false, (connection) => {
         if (state.txid !== txid)
           throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
-        if (search) for (const window of findWindowsInVectors(connection, search)) isLive.add(window);
-        if (holdsMemories(connection, coupons)) return "an erased memory in the state";
+        if (search) for (const window of findLiveWindows(connection, search, coupons)) isLive.add(window);
+        if (holdsErased(connection, coupons)) return "an erased memory or record in the state";
         return isChecked ? leftoverIn(connection) : undefined;
       });
       return what === undefined ? pages : { what };

@@ -12,6 +12,9 @@ import { pageBytes } from "../../format/history/pages.ts";
 import { framePages } from "../../format/history/segment.ts";
 import { TraceSearch, windowBytes } from "../../format/erasure/traces.ts";
 import type { DatabaseState } from "../../model/core/database-state.ts";
+import type { View } from "../../model/core/transaction.ts";
+import { VectorChanges } from "../../model/index/vector-changes.ts";
+import { heldRecords, recordWindows } from "../../model/erasure-records.ts";
 import { vectorWindows } from "../../model/erasure-traces.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { scratchFile } from "../local/database-files.ts";
@@ -20,6 +23,9 @@ import type { Plan } from "../history/timelines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import { materialise } from "./restore.ts";
+
+/** What an erasure has erased. */
+type ErasedContent = Pick<ErasedCoupon, "memoryIds" | "records">;
 
 export interface StatePlace {
   readonly source: PageSource;
@@ -54,30 +60,38 @@ export function windowAt(bytes: Uint8Array, offset: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + offset, windowBytes).toString("latin1");
 }
 
-function idsJson(coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): string {
-  return JSON.stringify(coupons.flatMap(({ memoryIds }) => memoryIds));
+/** What expires is still there. */
+function viewOf(connection: Connection): View {
+  return { connection, nowMs: 0, vectors: new VectorChanges() };
 }
 
 /**
- * Whether the database holds one of the erasures' memories. An id that only occurs as superseded by a memory that was
- * plainly forgotten proves nothing.
+ * Whether the database holds one of the erasures' memories or records. An id that only occurs as superseded by a memory
+ * that was plainly forgotten proves nothing.
  */
-export function holdsMemories(connection: Connection, coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): boolean {
+export function holdsErased(connection: Connection, coupons: readonly ErasedContent[]): boolean {
+  const records = coupons.flatMap((coupon) => coupon.records ?? []);
   return (
     connection.get(
       "SELECT 1 FROM __service_memory WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
-      idsJson(coupons),
-    ) !== undefined
+      JSON.stringify(coupons.flatMap(({ memoryIds }) => memoryIds)),
+    ) !== undefined || heldRecords(viewOf(connection), { records }).held.length > 0
   );
 }
 
 /**
- * Runs the search over the windows of every vector that the database holds as live content, that of its row among them,
- * and gives those that it finds.
+ * Runs the search over what the database holds as live content and may have a window in common with what was erased:
+ * every vector, that of its row among them, and records that are named alike. Gives the windows that it finds.
  */
-export function findWindowsInVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
+export function findLiveWindows(
+  connection: Connection,
+  search: TraceSearch,
+  coupons: readonly ErasedContent[],
+): ReadonlySet<string> {
   const windows = new Set<string>();
-  for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
+  const targets = coupons.flatMap(({ records }) => records?.target ?? []);
+  for (const each of [vectorWindows({ connection }), recordWindows(viewOf(connection), targets)])
+    for (const window of each) search.search(window, () => windows.add(windowAt(window, 0)));
   return windows;
 }
 
@@ -106,7 +120,7 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
 
 /**
  * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
- * else of it. A vector that the state holds as live content is not erased data: the same was written again.
+ * else of it. A vector or record that the state holds as live content is not erased data: the same was written again.
  */
 export async function holdersIn(
   place: StatePlace,
@@ -116,12 +130,12 @@ export async function holdersIn(
   const search = new TraceSearch(coupons.map(({ traces }) => traces));
   return withRestored(place, plan, async (path) => {
     const holding = inRestored(path, true, (connection) =>
-      coupons.filter((coupon) => holdsMemories(connection, [coupon])),
+      coupons.filter((coupon) => holdsErased(connection, [coupon])),
     );
     const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
     const found = await findWindowsInFile(place.world, path, search);
     if (found.size === 0) return held;
-    const live = inRestored(path, true, (connection) => findWindowsInVectors(connection, search));
+    const live = inRestored(path, true, (connection) => findLiveWindows(connection, search, coupons));
     for (const [window, sets] of found) {
       if (live.has(window)) continue;
       for (const set of sets) if (!held.has(coupons[set]!.id)) held.set(coupons[set]!.id, "bytes");

@@ -43,8 +43,8 @@ export const formats = {
     what: "the coupon of an erasure",
     where: "erasures/<uuid>/<id>",
     told: json,
-    writes: [1, 2],
-    reads: [1, 2],
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
   },
   receipt: {
     what: "the receipt of an erasure",
@@ -111,6 +111,8 @@ export interface WrittenVersions {
   readonly database: number;
   /** Of segments of several transactions. */
   readonly segment: number;
+  /** Of coupons, at most. */
+  readonly coupon: number;
 }
 
 /**
@@ -118,8 +120,8 @@ export interface WrittenVersions {
  * only later ones read.
  */
 const writtenVersions: Readonly<Record<number, WrittenVersions>> = {
-  1: { database: 1, segment: 1 },
-  2: { database: 2, segment: 2 },
+  1: { database: 1, segment: 1, coupon: 2 },
+  2: { database: 2, segment: 2, coupon: 3 },
 };
 
 /** What is written into a store of this layout, by default the newest, which `requireVersion` has let pass. */

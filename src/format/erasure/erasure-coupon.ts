@@ -6,13 +6,14 @@
  *
  * | member                    | type    | meaning                                                                |
  * |---------------------------|---------|------------------------------------------------------------------------|
- * | v                         | integer | format version: 2 where `awaiting` is present, else 1                  |
+ * | v                         | integer | format version: 3 of records, else 2 where `awaiting` is present, or 1 |
  * | nonce                     | string  | 32 hex digits of chance: no two puts write the same bytes              |
  * | id, uuid                  | string  | the erasure, and the database that it is of                            |
  * | database, branch          | string  | names of what it was asked for on, as they were then                   |
  * | target                    | object  | what was asked for, in the names of the wire (see erasure-receipt)     |
  * | status                    | string  | `begun`, `pending`, `blocked` or `completed`                           |
  * | memory_ids                | array   | the memories that were erased                                          |
+ * | records                   | array   | keyed hashes of the records, in hex; where such were erased only       |
  * | requested_at, grace_until | integer | Unix ms                                                                |
  * | points                    | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; see below |
  * | blocked_by                | object  | `{checkpoints, branches}`; on blocked coupons only                     |
@@ -34,9 +35,11 @@ import { decodeUtf8, encodeUtf8, toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import {
+  isRecordFields,
   isTargetFields,
   readReceipt,
   targetFields,
+  toTarget,
   type ErasureReceipt,
   type TargetFields,
   type ErasureTarget,
@@ -130,6 +133,11 @@ export interface ErasureCoupon {
   readonly status: ErasureStatus;
   /** The memories that were erased; none while begun. */
   readonly memoryIds: readonly string[];
+  /**
+   * Where records were erased by their names: keyed hashes of them, in hex, which tell nothing once the traces' key is
+   * destroyed. Absent while begun.
+   */
+  readonly records?: readonly string[] | undefined;
   readonly requestedAtMs: number;
   readonly graceUntilMs: number;
   /** Where it was erased; none while begun. */
@@ -149,6 +157,10 @@ export interface ErasureCoupon {
 
 const plainVersion = 1;
 const awaitingVersion = 2;
+/** From which on a coupon can be of records by their names. */
+export const recordsVersion = 3;
+/** Of the keyed hash of a record that was erased. */
+export const recordIdBytes = 16;
 const nonceBytes = 16;
 const traceKeyBytes = 32;
 const sumDigits = 32;
@@ -165,7 +177,7 @@ const isNode = textThat(isNodeId);
 const isCopy = textThat(isUlid);
 
 const isRecord = shapeOf({
-  v: oneOf(plainVersion, awaitingVersion),
+  v: oneOf(plainVersion, awaitingVersion, recordsVersion),
   nonce: matching(/^[0-9a-f]{32}$/),
   id: isErasureId,
   uuid: matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
@@ -174,6 +186,7 @@ const isRecord = shapeOf({
   target: isTargetFields,
   status: oneOf("begun", "pending", "blocked", "completed"),
   memory_ids: listOf(isMemoryId, limits.erasureMemoriesMax),
+  records: maybe(listOf(matching(/^[0-9a-f]{32}$/), limits.erasureMemoriesMax)),
   requested_at: isTimeMs,
   grace_until: isTimeMs,
   points: listOf(
@@ -207,7 +220,7 @@ interface PointRecord {
 
 /** What isRecord takes. */
 interface CouponRecord {
-  readonly v: 1 | 2;
+  readonly v: 1 | 2 | 3;
   readonly nonce: string;
   readonly id: string;
   readonly uuid: string;
@@ -216,6 +229,7 @@ interface CouponRecord {
   readonly target: TargetFields;
   readonly status: ErasureStatus;
   readonly memory_ids: readonly string[];
+  readonly records?: readonly string[] | undefined;
   readonly requested_at: number;
   readonly grace_until: number;
   readonly points: readonly PointRecord[];
@@ -240,8 +254,12 @@ function fitsStatus({
   receipt,
   id,
   uuid,
+  target,
+  records,
 }: ErasureCoupon): boolean {
   const isCompleted = status === "completed";
+  const isOfRecords = isRecordFields(targetFields(target));
+  if ((records !== undefined) !== (isOfRecords && status !== "begun")) return false;
   if ((completedAtMs !== undefined) !== isCompleted || (receipt !== undefined) !== isCompleted) return false;
   if ((blockedBy !== undefined) !== (status === "blocked")) return false;
   if (awaiting !== undefined && status !== "pending") return false;
@@ -252,13 +270,21 @@ function fitsStatus({
   return traces !== undefined && points.length > 0;
 }
 
+/**
+ * A program that does not know of copies must not carry on an erasure that waits for some, nor one that does not know
+ * of records an erasure of them.
+ */
+function versionOf({ target, awaiting }: ErasureCoupon): CouponRecord["v"] {
+  if (isRecordFields(targetFields(target))) return recordsVersion;
+  return awaiting ? awaitingVersion : plainVersion;
+}
+
 /** The object of a coupon. Every put has a nonce of its own, 16 random bytes. */
 export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Array {
   const { id, uuid, database, branch, status, blockedBy, awaiting, traces } = coupon;
   assert(nonce.length === nonceBytes, "a nonce has 16 bytes");
   const record: CouponRecord = {
-    // A program that does not know of copies must not carry on an erasure that waits for some.
-    v: awaiting ? awaitingVersion : plainVersion,
+    v: versionOf(coupon),
     nonce: toHex(nonce),
     id,
     uuid,
@@ -267,6 +293,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     target: targetFields(coupon.target),
     status,
     memory_ids: coupon.memoryIds,
+    records: coupon.records,
     requested_at: coupon.requestedAtMs,
     grace_until: coupon.graceUntilMs,
     points: coupon.points.map((point) => ({
@@ -304,11 +331,7 @@ export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
   const value = parseJson(bytes);
   if (isObject(value)) requireVersion(formats.coupon, value["v"]);
   const coupon = isRecord(value) ? toCoupon(value as unknown as CouponRecord) : undefined;
-  if (
-    !coupon ||
-    !fitsStatus(coupon) ||
-    (coupon.awaiting !== undefined) !== ((value as { v?: unknown }).v === awaitingVersion)
-  )
+  if (!coupon || !fitsStatus(coupon) || (value as { v?: unknown }).v !== versionOf(coupon))
     throw new StoreError("corrupt", "a coupon has a form that no coupon has");
   return coupon;
 }
@@ -335,6 +358,7 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
     target: toTarget(record.target),
     status,
     memoryIds: record.memory_ids,
+    ...(record.records && { records: record.records }),
     requestedAtMs: record.requested_at,
     graceUntilMs: record.grace_until,
     points: record.points.map((point) => ({
@@ -354,12 +378,6 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
     completedAtMs: record.completed_at,
     receipt: record.receipt,
   };
-}
-
-function toTarget(fields: TargetFields): ErasureTarget {
-  if ("memory_id" in fields) return { kind: "memory", memoryId: fields.memory_id };
-  if ("topic_key" in fields) return { kind: "topic", topicKey: fields.topic_key, type: fields.type };
-  return { kind: "session", sessionId: fields.session_id, turns: fields.turns };
 }
 
 function computeSum(bytes: Uint8Array): string {

@@ -30,8 +30,9 @@ import { isErasureId, isMemoryId } from "../core/ids.ts";
 /** Entries of one list of a receipt's evidence: a few states of every branch. */
 const erasureEvidenceEntriesMax = 10_000;
 
-/** What is to be erased: exactly one of the three. */
+/** What is to be erased: exactly one of these. */
 export type ErasureTarget =
+  | RecordTarget
   | { readonly kind: "memory"; readonly memoryId: string }
   /** Every memory of the topic, superseded ones included. */
   | { readonly kind: "topic"; readonly topicKey: string; readonly type: string }
@@ -39,6 +40,15 @@ export type ErasureTarget =
    * A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too.
    */
   | { readonly kind: "session"; readonly sessionId: string; readonly turns: boolean };
+
+/** Records that are erased by their names. */
+export type RecordTarget =
+  | { readonly kind: "turn"; readonly sessionId: string; readonly seq: number }
+  /** The file at the path, or every file below it, each with all of its versions. */
+  | { readonly kind: "path"; readonly path: string }
+  | { readonly kind: "key"; readonly ns: string; readonly key: string }
+  | { readonly kind: "document"; readonly collection: string; readonly id: string }
+  | { readonly kind: "vector"; readonly collection: string; readonly id: string };
 
 /** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
 export interface ErasureEvidence {
@@ -73,8 +83,13 @@ export interface ErasureEvidence {
   readonly unattested?: readonly string[] | undefined;
 }
 
-/** A target in the names of the wire: `memory_id`, or `topic_key` with `type`, or `session_id` with `turns`. */
+/** A target in the names of the wire. */
 export type TargetFields =
+  | { readonly session_id: string; readonly seq: number }
+  | { readonly path: string }
+  | { readonly kv_ns: string; readonly key: string }
+  | { readonly collection: string; readonly doc_id: string }
+  | { readonly vector_collection: string; readonly vector_id: string }
   | { readonly memory_id: string }
   | { readonly topic_key: string; readonly type: string }
   | { readonly session_id: string; readonly turns: boolean };
@@ -134,6 +149,18 @@ const notProven = [
   "that the node which signed ran the published program unchanged: a receipt is its operator's signed word",
 ] as const;
 
+/** The target that its fields say. */
+export function toTarget(fields: TargetFields): ErasureTarget {
+  if ("memory_id" in fields) return { kind: "memory", memoryId: fields.memory_id };
+  if ("topic_key" in fields) return { kind: "topic", topicKey: fields.topic_key, type: fields.type };
+  if ("path" in fields) return { kind: "path", path: fields.path };
+  if ("kv_ns" in fields) return { kind: "key", ns: fields.kv_ns, key: fields.key };
+  if ("doc_id" in fields) return { kind: "document", collection: fields.collection, id: fields.doc_id };
+  if ("vector_id" in fields) return { kind: "vector", collection: fields.vector_collection, id: fields.vector_id };
+  if ("seq" in fields) return { kind: "turn", sessionId: fields.session_id, seq: fields.seq };
+  return { kind: "session", sessionId: fields.session_id, turns: fields.turns };
+}
+
 /** A target in the names of the wire. */
 export function targetFields(target: ErasureTarget): TargetFields {
   switch (target.kind) {
@@ -143,6 +170,16 @@ export function targetFields(target: ErasureTarget): TargetFields {
       return { topic_key: target.topicKey, type: target.type };
     case "session":
       return { session_id: target.sessionId, turns: target.turns };
+    case "turn":
+      return { session_id: target.sessionId, seq: target.seq };
+    case "path":
+      return { path: target.path };
+    case "key":
+      return { kv_ns: target.ns, key: target.key };
+    case "document":
+      return { collection: target.collection, doc_id: target.id };
+    case "vector":
+      return { vector_collection: target.collection, vector_id: target.id };
   }
 }
 
@@ -186,8 +223,20 @@ const isMemory = shapeOf({ memory_id: isText });
 const isTopic = shapeOf({ topic_key: isText, type: isText });
 const isSession = shapeOf({ session_id: isText, turns: oneOf(true, false) });
 
+const recordTargets: readonly Check[] = [
+  shapeOf({ session_id: isText, seq: isCount }),
+  shapeOf({ path: isText }),
+  shapeOf({ kv_ns: isText, key: isText }),
+  shapeOf({ collection: isText, doc_id: isText }),
+  shapeOf({ vector_collection: isText, vector_id: isText }),
+];
+
+/** Whether the value is a target of records, in the names of the wire. */
+export const isRecordFields: Check = (value) => recordTargets.some((fits) => fits(value));
+
 /** Whether the value is a target in the names of the wire. */
-export const isTargetFields: Check = (value) => isMemory(value) || isTopic(value) || isSession(value);
+export const isTargetFields: Check = (value) =>
+  isMemory(value) || isTopic(value) || isSession(value) || isRecordFields(value);
 
 const evidenceChecks = {
   objects: shapeOf({ listed: isCount, live: isCount, scanned: isCount, bytes: isCount }),

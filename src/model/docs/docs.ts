@@ -38,7 +38,7 @@ const docSkipMax = 1_000_000;
 export const docBytesMax = 1024 * 1024;
 const sortKeysMax = 16;
 export const docIndexesMax = 32;
-const docIdBytesMax = 512;
+export const docIdBytesMax = 512;
 /** One find's documents together; a page beyond it is refused, so that one answer never fills the heap. */
 export const docsResultBytesMax = 32 * 1024 * 1024;
 /** Documents that one `multi` update or delete may touch: it holds the database's writer while it runs. */
@@ -257,12 +257,29 @@ export function deleteDocs(
   const collection = findCollection(tx, input.collection);
   if (!collection) return { deleted: 0 };
   const rows = matchingRows(tx, collection, filter, input.multi);
-  for (const row of rows) {
-    if (collection.indexes.length > 0)
-      removeEntries(tx, collection.indexes, row, storedJson(docAt(tx, collection, row)));
-    tx.connection.run(`DELETE FROM ${collection.table} WHERE n = ?`, row);
-  }
+  for (const row of rows) removeRow(tx, collection, row);
   return { deleted: rows.length };
+}
+
+function removeRow(tx: Tx, collection: Collection, row: number): void {
+  if (collection.indexes.length > 0) removeEntries(tx, collection.indexes, row, storedJson(docAt(tx, collection, row)));
+  tx.connection.run(`DELETE FROM ${collection.table} WHERE n = ?`, row);
+}
+
+/** The document of this id as it is stored, with its row. */
+export function findDoc(
+  view: View,
+  name: string,
+  id: string,
+): { readonly row: number; readonly doc: string } | undefined {
+  const collection = findCollection(view, name);
+  return collection && view.connection.get(`SELECT n AS row, doc FROM ${collection.table} WHERE id = ?`, id);
+}
+
+/** Removes the document of this id, if there is one. */
+export function removeDoc(tx: Tx, name: string, id: string): void {
+  const found = findDoc(tx, name, id);
+  if (found) removeRow(tx, findCollection(tx, name)!, found.row);
 }
 
 /** Makes an index on the path; one that is there already, or on `_id`, stays as it is. Makes the collection too. */

@@ -111,6 +111,12 @@ export function versionsOf({ connection }: View, path: string): readonly Version
   );
 }
 
+/** Every version that is kept. */
+export function allVersions({ connection }: View): Iterable<VersionRow> {
+  if (!hasFiles(connection)) return [];
+  return connection.prepared(`SELECT ${columns} FROM __service_file_version AS v`).iterate() as Iterable<VersionRow>;
+}
+
 /** Paths that have versions, the one itself and those below it; `most` at most. */
 export function pathsWithVersions({ connection }: View, path: string, most: number): readonly string[] {
   if (!hasFiles(connection)) return [];
@@ -182,6 +188,11 @@ export function purgePath(tx: Tx, path: string): number {
   const versions = versionsOf(tx, path);
   for (const version of versions) removeVersion(tx, version);
   return versions.length;
+}
+
+/** Takes the path out of versions of others, which were moved from it or to it. */
+export function unnamePath(tx: Tx, path: string): void {
+  tx.connection.run("UPDATE __service_file_version SET other_path = NULL WHERE other_path = ?", path);
 }
 
 type Held = Pick<FileRow, "hash" | "size" | "text">;

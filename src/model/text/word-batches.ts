@@ -36,8 +36,8 @@ export interface WordTable {
 
 /**
  * DDL of the table, run when the first rows are entered into a database that lacks it. Deleted words leave the index's
- * pages, for which it must keep its own text. SQLite stores the statement as it is written, so its line breaks belong to
- * the format of a database: the golden files hold them.
+ * pages, for which it must keep its own text. SQLite stores the statement as it is written, so its line breaks are part
+ * of a database's format: the golden files hold them.
  */
 export function wordSchema({ name, columns }: Pick<WordTable, "name" | "columns">): string {
   return `

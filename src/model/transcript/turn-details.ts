@@ -102,12 +102,14 @@ export interface DetailStart {
   readonly metadataBytes: number | null;
 }
 
-/** The details of the session's turns. */
-export function detailStarts(view: View, sessionId: string): readonly DetailStart[] {
+/** The details of the session's turns, or of one of them. */
+export function detailStarts(view: View, sessionId: string, seq: number | undefined): readonly DetailStart[] {
   if (!view.connection.hasTable(table)) return [];
   return view.connection.all(
     `SELECT d.mark, octet_length(d.turn_id) AS turnIdBytes, octet_length(d.metadata) AS metadataBytes
-     FROM __service_turn AS t CROSS JOIN ${table} AS d ON d.turn = t.row WHERE t.session_id = ? ORDER BY t.seq`,
+     FROM __service_turn AS t CROSS JOIN ${table} AS d ON d.turn = t.row WHERE t.session_id = ?
+       AND t.seq = coalesce(?, t.seq) ORDER BY t.seq`,
     sessionId,
+    seq ?? null,
   );
 }

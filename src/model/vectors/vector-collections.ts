@@ -17,7 +17,7 @@ import { buildCondition, details, computeLength, putDetail, removeDetail } from 
 import { decodeStoredVector } from "../index/vector-index.ts";
 import { checkEmbedding, deleteVector, findSpace, openSpace, putVector, type VectorSpace } from "./vectors.ts";
 
-const vectorIdBytesMax = 256;
+export const vectorIdBytesMax = 256;
 const vectorListDefault = 100;
 const vectorListMax = 1_000;
 /** Of ids and metadata on a page, unless a single vector has more. */
@@ -113,6 +113,27 @@ function findOwner(view: View, { space }: VectorSpace, id: string): number | und
     space,
     id,
   )?.owner;
+}
+
+/** The vector of this id as it is stored, and its owner. */
+export function findCollectionVector(
+  view: View,
+  collection: string,
+  id: string,
+): { readonly owner: number; readonly embedding: Uint8Array; readonly metadata: string | null } | undefined {
+  const space = findCollection(view, collection);
+  const { join, metadata } = details(view);
+  return (
+    space &&
+    view.connection.get(
+      `SELECT i.owner, v.embedding, ${metadata} AS metadata
+       FROM __service_vector_item AS i
+       CROSS JOIN __service_vector AS v ON v.space = i.space AND v.owner = i.owner ${join}
+       WHERE i.space = ? AND i.id = ?`,
+      space.space,
+      id,
+    )
+  );
 }
 
 function removeOwner(tx: Tx, space: VectorSpace, owner: number): void {

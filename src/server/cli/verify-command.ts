@@ -229,6 +229,11 @@ function formatEvidence({ evidence }: ReceiptPayload): string[] {
 function formatTarget(target: TargetFields): string {
   if ("memory_id" in target) return `the memory ${shown(target.memory_id)}`;
   if ("topic_key" in target) return `every memory of topic ${shown(target.topic_key)}, type ${shown(target.type)}`;
+  if ("path" in target) return `the file, or all files below, ${shown(target.path)}, with all versions`;
+  if ("kv_ns" in target) return `the key ${shown(target.key)} in ${shown(target.kv_ns)}`;
+  if ("doc_id" in target) return `the document ${shown(target.doc_id)} of ${shown(target.collection)}`;
+  if ("vector_id" in target) return `the vector ${shown(target.vector_id)} of ${shown(target.vector_collection)}`;
+  if ("seq" in target) return `turn ${target.seq} of session ${shown(target.session_id)}`;
   return `session ${shown(target.session_id)}${target.turns ? ", its transcript too" : ", without its transcript"}`;
 }
 

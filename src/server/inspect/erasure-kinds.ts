@@ -11,6 +11,8 @@ import { decodeCoupon } from "../../format/erasure/erasure-coupon.ts";
 import {
   readReceipt,
   targetFields,
+  toTarget,
+  type ErasureTarget,
   type ErasureReceipt,
   type TargetFields,
 } from "../../format/erasure/erasure-receipt.ts";
@@ -48,6 +50,7 @@ export function buildCouponAccount(bytes: Uint8Array): Account {
         ancestors: ({ ancestors }) => plain(ancestors?.length ?? 0),
       }),
       memory_ids: buildIdsTable(coupon.memoryIds),
+      records: buildIdsTable(coupon.records ?? []),
       blocked_by_checkpoints: buildNamesTable(blockedBy?.checkpoints),
       blocked_by_branches: buildNamesTable(blockedBy?.branches),
       awaited_copies: buildTable(awaiting?.copies ?? [], {
@@ -106,11 +109,26 @@ function buildTargetFields(target: TargetFields): Fields {
       target_type: plain(target.type),
       target_topic_key_bytes: size(utf8Length(target.topic_key)),
     };
+  if (!("turns" in target)) return buildRecordFields(toTarget(target));
   return {
     target: plain("session"),
     target_turns: plain(target.turns),
     target_session_id_bytes: size(utf8Length(target.session_id)),
   };
+}
+
+/** Of records: how long their names are, and the number of a turn. */
+function buildRecordFields({ kind, ...names }: ErasureTarget): Fields {
+  const told = Object.entries(names).map(([name, value]: [string, string | number]) =>
+    typeof value === "number"
+      ? [`target_${snakeCase(name)}`, plain(value)]
+      : [`target_${snakeCase(name)}_bytes`, size(utf8Length(value))],
+  );
+  return { target: plain(kind), ...(Object.fromEntries(told) as Fields) };
+}
+
+function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function buildIdsTable(ids: readonly string[]): Table {

@@ -8,7 +8,8 @@
  */
 import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
 import type { Traces } from "../../format/erasure/erasure-coupon.ts";
-import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
+import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
+import type { ErasedRecords } from "../../model/erasure-records.ts";
 import type { ReadInput, ReadKind, WriteInput, WriteKind } from "../../model/commands.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { AgingPosition } from "../../model/memory/memory-aging.ts";
@@ -85,10 +86,27 @@ const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   text,
 });
 
+type Named<Kind extends RecordTarget["kind"]> = Extract<RecordTarget, { kind: Kind }>;
+
+const recordTargets = {
+  turn: record<Named<"turn">>({ kind: oneOf("turn"), sessionId: text, seq: number }),
+  path: record<Named<"path">>({ kind: oneOf("path"), path: text }),
+  key: record<Named<"key">>({ kind: oneOf("key"), ns: text, key: text }),
+  document: record<Named<"document">>({ kind: oneOf("document"), collection: text, id: text }),
+  vector: record<Named<"vector">>({ kind: oneOf("vector"), collection: text, id: text }),
+};
+
+const erasedRecords = record<ErasedRecords>({
+  target: variants<"kind", RecordTarget>("kind", recordTargets),
+  ids: list(text),
+  key: bytes,
+});
+
 const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   memory: record({ kind: oneOf("memory"), memoryId: text }),
   topic: record({ kind: oneOf("topic"), topicKey: text, type: text }),
   session: record({ kind: oneOf("session"), sessionId: text, turns: boolean }),
+  ...recordTargets,
 });
 
 const retention = record<MemoryRetention>({
@@ -204,6 +222,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     nowMs: maybe(number),
   }),
   "memory.held": record({ memoryIds: list(text) }),
+  "record.held": record({ records: list(erasedRecords) }),
   "embedding.spaces": nothing,
   "embedding.missing": record({ kind: embeddedKind, embeddedBy: text, after: number }),
   "embedding.measure": record({ embeddedBy: text, unrelatedShare: number, seed: number }),
@@ -256,6 +275,7 @@ export const batchShape: Shape<SqlBatch> = record({
 const coupon = record<ErasedCoupon>({
   id: text,
   memoryIds: list(text),
+  records: maybe(erasedRecords),
   points: list(
     record({
       branch: text,

@@ -60,7 +60,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   const control = openControl(base, nodeId, cluster, instruments, local.spares);
   // What the node was ordered to do while it was down is done before it serves.
   const { receipts } = authentication;
-  const jobs = new Jobs({ world, log, store, engine, local, copies, ...control, receipts, nodeId, gcGraceMs, cluster });
+  const jobs = new Jobs({ ...base, engine, local, copies, ...control, receipts, nodeId, gcGraceMs, cluster });
   stack.defer(() => jobs.close());
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.

@@ -22,6 +22,7 @@ import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { ReplicaRemover } from "../../service/jobs/replica-remover.ts";
 import { IdleDatabaseSweeper } from "../../service/jobs/idle-database-sweeper.ts";
 import { Erasures } from "../../service/erasure/erasures.ts";
+import { findWrittenVersions } from "../../format/core/versions.ts";
 import { retentionBy } from "../../service/handlers/governance.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -40,6 +41,7 @@ export interface JobsOptions {
   readonly audit: AuditLog;
   readonly nodeId: string;
   readonly gcGraceMs: number;
+  readonly storeLayout: number;
   /** The other nodes; undefined where it is alone. */
   readonly cluster: Pick<Cluster, "placement" | "shards"> | undefined;
 }
@@ -65,6 +67,7 @@ export class Jobs {
       audit,
       nodeId,
       gcGraceMs,
+      storeLayout,
       cluster,
     } = options;
     const others = cluster && { shards: cluster.shards, nudge: (id: string) => cluster.placement.nudge(id) };
@@ -77,6 +80,7 @@ export class Jobs {
       receipts,
       audit,
       gcGraceMs,
+      couponVersion: findWrittenVersions(storeLayout).coupon,
       cluster: others && { shards: others.shards, copies, nudge: others.nudge },
     });
     this.#replicaRemover = new ReplicaRemover({

@@ -19,6 +19,7 @@ import type { CopyRecords } from "../../control/databases/copy-records.ts";
 import { owns, type OwnedShards } from "../../control/databases/owned-pages.ts";
 import type { ErasureName, UnfinishedWhere } from "../../control/databases/erasure-coupons.ts";
 import type { ErasedCoupon, Expunged } from "../../engine/api/protocol.ts";
+import { isRecordTarget } from "../../model/erasure-records.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import { mainBranch } from "../../format/core/names.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
@@ -40,6 +41,8 @@ export interface EraserParts extends ErasureResultsParts {
   readonly log: Log;
   /** How long objects stay that nothing refers to: what a rewrite leaves behind is gone no earlier. */
   readonly gcGraceMs: number;
+  /** The newest version of coupons that the store's layout allows; by default the newest there is. */
+  readonly couponVersion?: number | undefined;
   /** Absent where this node is alone. */
   readonly cluster?: EraserCluster | undefined;
 }
@@ -233,10 +236,12 @@ export class Eraser {
     await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
     const coupons = [...database.coupons.values()].filter(({ status }) => status !== "begun");
     const asked = coupons.map((coupon): ErasedCoupon => {
-      const { id, memoryIds, points, traces, awaiting } = coupon;
+      const { id, memoryIds, points, traces, awaiting, target, records: ids } = coupon;
+      const records = traces && ids && isRecordTarget(target) ? { target, ids, key: traces.key } : undefined;
       return {
         id,
         memoryIds,
+        ...(records && { records }),
         points,
         traces: traces ?? noTraces,
         isDue: traces !== undefined,

@@ -11,8 +11,9 @@ import { ServiceError, type ErrorCode } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { CallOptions } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
-import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
+import { recordsVersion, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
+import { isRecordTarget } from "../../model/erasure-records.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
@@ -29,6 +30,18 @@ export interface ErasureRequest {
 export type Requested = Answer<ErasureCoupon>;
 
 const traceKeyBytes = 32;
+
+/** What a caller is told where there is nothing to erase; an unknown session has nothing, and that is no refusal. */
+const unknownTarget: Readonly<Record<ErasureTarget["kind"], string>> = {
+  memory: "no memory has this id",
+  topic: "no memory has this topic and type",
+  session: "no session has this id",
+  turn: "no turn of the session has this number",
+  path: "no file is or was at the path, or below it",
+  key: "the namespace has no such key",
+  document: "no document of the collection has this id",
+  vector: "no vector of the collection has this id",
+};
 
 /** Refusals that say that there is nothing to erase. */
 const nothingThere: ReadonlySet<ErrorCode> = new Set([
@@ -69,9 +82,16 @@ export class Erasures {
 
   /**
    * Erases the target: from the branch at once and durably, from history later. Throws not_found for a memory or topic
-   * that is not there.
+   * that is not there, and unavailable for records while the store's layout lets older builds read it.
    */
-  request(request: ErasureRequest): Promise<Requested> {
+  async request(request: ErasureRequest): Promise<Requested> {
+    const { couponVersion = recordsVersion } = this.#parts;
+    if (isRecordTarget(request.erase) && couponVersion < recordsVersion)
+      throw new ServiceError(
+        "unavailable",
+        "records are erased by their names once the store's layout is raised, which an operator does with " +
+          "`palimpsest formats --raise`; memories, topics and sessions are erased in every layout",
+      );
     return this.#once(request.target, request.erase, () => this.#request(request));
   }
 
@@ -176,16 +196,13 @@ export class Erasures {
     try {
       const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
       const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
-      if (!value.found)
-        throw new ServiceError(
-          "not_found",
-          coupon.target.kind === "topic" ? "no memory has this topic and type" : "no memory has this id",
-          { txid },
-        );
-      const { memoryIds, traces, branchId, ancestors } = value;
+      if (!value.found) throw new ServiceError("not_found", unknownTarget[coupon.target.kind], { txid });
+      const { memoryIds, records, traces, branchId, ancestors } = value;
       const points = [{ branch: target.branch, branchId, txid, ancestors }];
       const erased = await coupons.change(uuid, id, (now) =>
-        now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined,
+        now.status === "begun"
+          ? { ...now, status: "pending", memoryIds, ...(records && { records }), traces, points }
+          : undefined,
       );
       this.#eraser.hold(erased);
       // What was erased here may be what another erasure waited for.

@@ -1,53 +1,22 @@
 /** Erasures over the wires: what may be erased, and what a coupon looks like. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
-import {
-  ErasureCouponSchema,
-  type ErasureTargetSchema,
-  type CreateErasureRequest,
-  type MemoryService,
-} from "../../../gen/palimpsest/v1/memory_pb.ts";
-import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
+import { ErasureCouponSchema, type MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
 import { isRecordId } from "../../format/audit/audit-event.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import { erasedTxids, type ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
-import { checkBranchName, checkSessionId, checkText, profileDatabaseName } from "../../format/core/names.ts";
+import { checkBranchName, profileDatabaseName } from "../../format/core/names.ts";
 import { isErasureId } from "../../format/core/ids.ts";
-import { memoryTypes, type MemoryType } from "../../model/memory/memory-record.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
+import { parseTarget, targetMessage } from "../erasure/erasure-target.ts";
 import { readProfilePolicy } from "./governance.ts";
 import { findProfileTarget, requireProfileTarget, type ProfileAddress } from "./targets.ts";
 import type { Requested } from "../erasure/erasures.ts";
 import type { NodeParts } from "./node-parts.ts";
 
 type ErasureHandlers = Pick<ServiceHandlers<typeof MemoryService>, "createErasure" | "listErasures" | "getErasure">;
-
-/** The one target of the request. Throws invalid_request for none, for several and for half of one. */
-function parseTarget({ memoryId, topicKey, type, sessionId, turns }: CreateErasureRequest): ErasureTarget {
-  const given = [memoryId, topicKey, sessionId].filter((one) => one !== undefined);
-  if (given.length !== 1) throw invalid("give exactly one of memory_id, topic_key (with type) and session_id");
-  if (type !== undefined && topicKey === undefined) throw invalid("type goes with topic_key only");
-  if (turns && sessionId === undefined) throw invalid("turns goes with session_id only");
-  if (sessionId !== undefined) return { kind: "session", sessionId: checkSessionId(sessionId), turns };
-  if (memoryId !== undefined) return { kind: "memory", memoryId };
-  if (type === undefined) throw invalid(`topic_key needs type, one of ${memoryTypes.join(", ")}`);
-  if (!memoryTypes.includes(type as MemoryType)) throw invalid(`type must be one of ${memoryTypes.join(", ")}`);
-  checkText("topic_key", topicKey!, limits.topicKeyBytesMax);
-  return { kind: "topic", topicKey: topicKey!, type };
-}
-
-function targetMessage(target: ErasureTarget): MessageInitShape<typeof ErasureTargetSchema> {
-  switch (target.kind) {
-    case "memory":
-      return { memoryId: target.memoryId };
-    case "topic":
-      return { topicKey: target.topicKey, type: target.type };
-    case "session":
-      return { sessionId: target.sessionId, turns: target.turns };
-  }
-}
 
 /** The nodes that a receipt tells of, by their identities. */
 function listNodes({ receipt }: ErasureCoupon): readonly string[] {
@@ -93,6 +62,7 @@ function couponMessage(
       completedAt: completedAtMs === undefined ? undefined : BigInt(completedAtMs),
       receipt: receipt && { ...receipt, payload: receipt.payload as unknown as JsonObject },
       waitingFor,
+      records: coupon.records?.length,
     }),
   });
 }

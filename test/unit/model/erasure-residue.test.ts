@@ -4,7 +4,7 @@ import { ulid } from "ulid";
 import { expect, test } from "vitest";
 import { pageBytes } from "../../../src/format/history/pages.ts";
 import { traceBytes, TraceSearch } from "../../../src/format/erasure/traces.ts";
-import { eraseMemories, type Erased } from "../../../src/model/erasure.ts";
+import { erase, type Erased } from "../../../src/model/erasure.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory } from "../../../src/model/memory/stored-memories.ts";
 import { appendTurns } from "../../../src/model/transcript/turn-batches.ts";
@@ -130,9 +130,7 @@ class Churned {
   }
 
   erase(target: ErasureTarget, n: number): Erased {
-    return this.database.write((tx) =>
-      eraseMemories(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }),
-    );
+    return this.database.write((tx) => erase(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }));
   }
 
   close(): void {

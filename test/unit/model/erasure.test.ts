@@ -5,7 +5,7 @@ import { limits } from "../../../src/base/limits.ts";
 import { traceBytes } from "../../../src/format/erasure/traces.ts";
 import {
   erasedMemoryId,
-  eraseMemories,
+  erase as eraseTarget,
   heldMemories,
   deleteErasureNotes,
   type Erased,
@@ -37,7 +37,7 @@ function add(draft: Partial<MemoryInput>): string {
 }
 
 function erase(target: ErasureTarget, couponId = "ers_1", traceKey: Uint8Array = key): Erased {
-  return database.write((tx) => eraseMemories(tx, { couponId, target, traceKey }));
+  return database.write((tx) => eraseTarget(tx, { couponId, target, traceKey }));
 }
 
 const eraseMemory = (memoryId: string, couponId?: string): Erased => erase({ kind: "memory", memoryId }, couponId);
@@ -112,7 +112,7 @@ describe("a memory", () => {
     add({});
     const before = dump();
     const changed = database.group((tx) =>
-      eraseMemories(tx, { couponId: "ers_1", target: { kind: "memory", memoryId: "mem_unknown" }, traceKey: key }),
+      eraseTarget(tx, { couponId: "ers_1", target: { kind: "memory", memoryId: "mem_unknown" }, traceKey: key }),
     )[0]!;
     expect(changed).toMatchObject({ kind: "done", changed: false, result: { found: false, memoryIds: [] } });
     expect(dump()).toEqual(before);
@@ -220,7 +220,7 @@ describe("the journal", () => {
     expect(first.memoryIds).toEqual([id]);
     add({ topicKey: "t" });
     const before = dump();
-    expect(database.group((tx) => eraseMemories(tx, { couponId: "ers_1", target, traceKey: key }))[0]).toEqual({
+    expect(database.group((tx) => eraseTarget(tx, { couponId: "ers_1", target, traceKey: key }))[0]).toEqual({
       kind: "done",
       changed: false,
       result: first,

@@ -17,6 +17,7 @@ import {
   targetFields,
   type ErasureTarget,
 } from "../../../../src/format/erasure/erasure-receipt.ts";
+import { isRecordTarget } from "../../../../src/model/erasure-records.ts";
 import { computeSha256 } from "../../../../src/format/core/seal.ts";
 import {
   countingBytes,
@@ -53,6 +54,11 @@ function resummed(bytes: Uint8Array, change: (record: Record<string, unknown>) =
   );
 }
 
+/** Of records, what was erased is their hashes. */
+function ofTarget(target: ErasureTarget): Partial<ErasureCoupon> {
+  return isRecordTarget(target) ? { target, memoryIds: [], records: ["0".repeat(32)] } : { target };
+}
+
 describe("a coupon at rest", () => {
   test.each([
     ["begun", sampleBegunCoupon],
@@ -74,8 +80,13 @@ describe("a coupon at rest", () => {
     { kind: "topic", topicKey: "", type: "fact" },
     { kind: "session", sessionId: "memory_id", turns: true },
     { kind: "session", sessionId: "s", turns: false },
+    { kind: "turn", sessionId: "s", seq: 3 },
+    { kind: "path", path: "/notes" },
+    { kind: "key", ns: "n", key: "\u0000k" },
+    { kind: "document", collection: "c", id: "d" },
+    { kind: "vector", collection: "c", id: "v" },
   ])("keeps the target %o", (target) => {
-    expect(decodeCoupon(encodeCoupon({ ...pending, target }, nonce)).target).toEqual(target);
+    expect(decodeCoupon(encodeCoupon({ ...pending, ...ofTarget(target) }, nonce)).target).toEqual(target);
   });
 
   test("that was cut, lengthened, or has any one bit flipped is refused as corrupt", async () => {
@@ -145,7 +156,7 @@ describe("a coupon at rest", () => {
       );
     }
     for (const record of [[], ["v", 1]]) expect(() => decodeCoupon(resummed(bytes, () => record))).toThrow(StoreError);
-    expect(() => decodeCoupon(resummed(bytes, (record) => ({ ...record, v: 3 })))).toThrow(/version/);
+    expect(() => decodeCoupon(resummed(bytes, (record) => ({ ...record, v: 4 })))).toThrow(/version/);
   });
 
   test("says nothing of the target when it cannot be read", () => {

@@ -1,6 +1,6 @@
 /** Metadata of memories: kept digit by digit, gone with its memory, and filtered by as a document is. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { eraseMemories } from "../../../../src/model/erasure.ts";
+import { erase } from "../../../../src/model/erasure.ts";
 import {
   checkMemories,
   ingest,
@@ -136,7 +136,7 @@ describe("goes with its memory", () => {
       { kind: "session", sessionId: "s", turns: false },
     ] as const;
     targets.forEach((target, at) =>
-      database.write((tx) => eraseMemories(tx, { couponId: `ers_${at}`, target, traceKey: Buffer.alloc(32, at + 1) })),
+      database.write((tx) => erase(tx, { couponId: `ers_${at}`, target, traceKey: Buffer.alloc(32, at + 1) })),
     );
     expect(rows()).toEqual([]);
   });

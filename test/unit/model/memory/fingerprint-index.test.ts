@@ -1,6 +1,6 @@
 /** The index of fingerprints that takes its entries in batches, and that its format answers as the first one does. */
 import { afterEach, describe, expect, test } from "vitest";
-import { eraseMemories } from "../../../../src/model/erasure.ts";
+import { erase } from "../../../../src/model/erasure.ts";
 import { strayFingerprint } from "../../../../src/model/memory/fingerprint-index.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { listMemories } from "../../../../src/model/memory/memory-list.ts";
@@ -96,7 +96,7 @@ function randomCommand(random: () => number, ids: readonly string[]): (tx: Tx) =
   if (kind < 0.96) return (tx) => sweepMemories(tx, { rowsMax: 20 });
   const couponId = `coupon-${random()}`;
   const target = { kind: "session", sessionId: `s-${1 + pick(2)}`, turns: true } as const;
-  return (tx) => eraseMemories(tx, { couponId, target, traceKey: new Uint8Array(32) }).memoryIds;
+  return (tx) => erase(tx, { couponId, target, traceKey: new Uint8Array(32) }).memoryIds;
 }
 
 test.each([1, 2, 3])("the formats answer alike, whatever was said, forgotten, expired and erased (%s)", (seed) => {

@@ -1,7 +1,7 @@
 /** Pins: set with a memory or later, kept through all that keeps the memory, gone with it. */
 import { ulid } from "ulid";
 import { describe, expect, test } from "vitest";
-import { eraseMemories } from "../../../../src/model/erasure.ts";
+import { erase } from "../../../../src/model/erasure.ts";
 import { ingest } from "../../../../src/model/memory/memory-ingest.ts";
 import { listMemories } from "../../../../src/model/memory/memory-list.ts";
 import { pinnedMemories, strayPins } from "../../../../src/model/memory/memory-pins.ts";
@@ -86,7 +86,7 @@ describe("a pin goes with its memory", () => {
     expect(pins()).toBe(3);
     database.write((tx) => deleteMemory(tx, { id: one }));
     database.write((tx) =>
-      eraseMemories(tx, {
+      erase(tx, {
         couponId: "ers_1",
         target: { kind: "memory", memoryId: two },
         traceKey: new Uint8Array(32),

@@ -1,6 +1,6 @@
 /** Words that wait for a batch are found like others, and leave with their rows; few wait, and none that is long. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { eraseMemories } from "../../../../src/model/erasure.ts";
+import { erase } from "../../../../src/model/erasure.ts";
 import { memoryWords, strayMemoryText } from "../../../../src/model/memory/keyword.ts";
 import { ingest, type MemoryInput } from "../../../../src/model/memory/memory-ingest.ts";
 import { listMemories } from "../../../../src/model/memory/memory-list.ts";
@@ -62,7 +62,7 @@ test("what is forgotten or erased while it waits is not found; a changed origin 
   database.write((tx) => ingest(tx, { memories: [{ ...told, source: "weasel" }] }));
   expect(find("marten")).toEqual(["an egret"]);
   const target = { kind: "session", sessionId: "s", turns: true } as const;
-  database.write((tx) => eraseMemories(tx, { couponId: "c", target, traceKey: new Uint8Array(32) }));
+  database.write((tx) => erase(tx, { couponId: "c", target, traceKey: new Uint8Array(32) }));
   expect([find("marten"), find("weasel")]).toEqual([[], ["an egret"]]);
 });
 
@@ -87,7 +87,7 @@ function randomCommand(random: () => number, ids: readonly string[]): (tx: Tx) =
   if (kind < 0.95) return (tx) => endSession(tx, { sessionId, turns: true });
   const target = { kind: "session", sessionId, turns: true } as const;
   const couponId = `coupon-${random()}`;
-  return (tx) => eraseMemories(tx, { couponId, target, traceKey: new Uint8Array(32) }).memoryIds;
+  return (tx) => erase(tx, { couponId, target, traceKey: new Uint8Array(32) }).memoryIds;
 }
 
 test.each([1, 2])("an index with waiting rows answers as one without, whatever happens (seed %s)", (seed) => {

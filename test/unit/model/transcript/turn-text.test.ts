@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { searchedWords } from "../../../../src/model/ranking/pending-index.ts";
 import { strayTurnText, turnWords } from "../../../../src/model/transcript/turn-text.ts";
-import { eraseMemories } from "../../../../src/model/erasure.ts";
+import { erase } from "../../../../src/model/erasure.ts";
 import { recall, type RecallInput } from "../../../../src/model/recall.ts";
 import { endSession } from "../../../../src/model/transcript/sessions.ts";
 import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
@@ -134,7 +134,7 @@ describe("the index of turns", () => {
       ["c/1"],
     ]);
     database.write((tx) =>
-      eraseMemories(tx, {
+      erase(tx, {
         couponId: "ers_1",
         target: { kind: "session", sessionId: "b", turns: true },
         traceKey: Buffer.alloc(32, 1),
