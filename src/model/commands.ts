@@ -4,12 +4,15 @@
  * A write runs inside a transaction and gets a Tx, a read gets a View; inputs and results are plain data that can cross
  * a thread. User SQL is separate (model/sql/sql): it runs under the guard and alone in its transaction.
  */
+import { assert } from "../base/faults/assert.ts";
+import { deleteDoc, getDoc, putDoc } from "./docs/doc-by-id.ts";
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
 import { deleteFiles, moveFiles } from "./files/file-moves.ts";
 import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
 import { nextDue } from "./next-expiry.ts";
 import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
+import { runRepeatable, type IdempotencyKey, type RepeatableAnswer } from "./core/idempotency.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
@@ -68,6 +71,18 @@ function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = 
   };
 }
 
+/** A write that its caller may repeat. */
+export interface RepeatableWrite extends IdempotencyKey {
+  /** The write's own name and input. */
+  readonly command: string;
+  readonly input: unknown;
+}
+
+function repeatable(tx: Tx, { command, input, ...key }: RepeatableWrite): RepeatableAnswer {
+  assert(isWriteKind(command) && command !== "repeatable", "a write that may be repeated is one of the others");
+  return runRepeatable(tx, key, () => runWrite(command, tx, input));
+}
+
 export const writeCommands = {
   "memory.ingest": ingest,
   "memory.update": updateMemory,
@@ -88,6 +103,8 @@ export const writeCommands = {
   "docs.insert": insertDocs,
   "docs.update": updateDocs,
   "docs.delete": deleteDocs,
+  "docs.put": putDoc,
+  "docs.remove": deleteDoc,
   "docs.index": createDocIndex,
   "vector.upsert": upsertVector,
   "vector.upsert_many": upsertVectors,
@@ -97,6 +114,7 @@ export const writeCommands = {
   "file.edit": editFile,
   "file.move": moveFiles,
   "file.delete": deleteFiles,
+  repeatable,
   sweep,
 } as const;
 
@@ -117,6 +135,7 @@ export const readCommands = {
   "kv.get": kvGet,
   "kv.list": kvList,
   "docs.find": findDocs,
+  "docs.get": getDoc,
   "vector.search": searchVectors,
   "vector.get": getVector,
   "vector.list": listVectors,
@@ -137,6 +156,11 @@ export type WriteInput<Kind extends WriteKind> = InputOf<(typeof writeCommands)[
 export type ReadInput<Kind extends ReadKind> = InputOf<(typeof readCommands)[Kind]>;
 export type WriteOutput<Kind extends WriteKind> = ReturnType<(typeof writeCommands)[Kind]>;
 export type ReadOutput<Kind extends ReadKind> = ReturnType<(typeof readCommands)[Kind]>;
+
+/** Whether a write has this name. */
+export function isWriteKind(name: string): name is WriteKind {
+  return Object.hasOwn(writeCommands, name);
+}
 
 /** Runs a write by name; the client's types have already tied the input to the name. */
 export function runWrite(kind: WriteKind, tx: Tx, input: unknown): unknown {

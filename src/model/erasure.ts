@@ -10,6 +10,7 @@ import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
+import { removeAnswers } from "./core/idempotency.ts";
 import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { reindexMemory } from "./memory/keyword.ts";
@@ -62,6 +63,7 @@ export function erase(
   if (!removed)
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
   clearStatistics(tx);
+  removeAnswers(tx);
   const traces = windows.traces(traceKey);
   journal(tx, couponId, {
     ...removed,

@@ -8,6 +8,8 @@ import { invalid } from "../base/faults/errors.ts";
 import { encodeUtf8, isWellFormed, utf8Length, decodeUtf8 } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey } from "../format/core/names.ts";
+import { checkExpected, hashOf, type Expected } from "./core/expected.ts";
+import { checkTtl } from "./core/ttl.ts";
 import type { Tx, View } from "./core/transaction.ts";
 
 const kvListMax = 1000;
@@ -35,16 +37,22 @@ function checkKey(input: KvKey): void {
   checkKvKey(input.key);
 }
 
+/** The living value, where the write expects something of it. */
+function checkValue(tx: Tx, input: KvKey & Expected): void {
+  if (input.ifMatch === undefined && !input.ifAbsent) return;
+  const before = kvGet(tx, input);
+  checkExpected(before && (() => hashOf(before.value)), input, { one: "value", where: "under the key" });
+}
+
 /** Stores the bytes under the key. `ttlSecs` counts from now, 0 expires at once; without it the value stays. */
 export function kvPut(
   tx: Tx,
-  input: KvKey & { readonly value: Uint8Array; readonly ttlSecs?: number },
+  input: KvKey & Expected & { readonly value: Uint8Array; readonly ttlSecs?: number },
 ): Record<string, never> {
   checkKey(input);
   const { ttlSecs } = input;
-  if (ttlSecs !== undefined && (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax)) {
-    throw invalid(`ttl must be a whole number of seconds from 0 to ${limits.ttlSecsMax}`);
-  }
+  if (ttlSecs !== undefined) checkTtl("ttl", ttlSecs);
+  checkValue(tx, input);
   // The same value for the same time changes nothing, and so costs no transaction.
   tx.connection.run(
     `INSERT INTO __service_kv (ns, key, expires_at, value) VALUES (?, ?, ?, ?)
@@ -70,8 +78,9 @@ export function kvGet(view: View, input: KvKey): { readonly value: Uint8Array } 
 }
 
 /** Removes the key. `deleted` tells whether there was a row, expired or not. */
-export function kvDelete(tx: Tx, input: KvKey): { readonly deleted: boolean } {
+export function kvDelete(tx: Tx, input: KvKey & Pick<Expected, "ifMatch">): { readonly deleted: boolean } {
   checkKey(input);
+  checkValue(tx, input);
   return {
     deleted: tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key).changes > 0,
   };

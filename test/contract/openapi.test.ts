@@ -132,6 +132,7 @@ describe("the OpenAPI document", () => {
       "Service-Min-Txid",
       "Service-Consistency",
       "Service-Durability",
+      "Idempotency-Key",
     ]);
     expect(listParameters("MemoryService.Recall")).not.toContain("Service-Durability");
     expect(listParameters("DataService.ExecuteSql")).toContain("Service-Durability");

@@ -99,6 +99,7 @@ describe("the rules of methods", () => {
       "DataService.AppendTurns",
       "DataService.ExecuteSql",
       "DataService.InsertDocs",
+      "DataService.PutDoc",
       "DataService.PutValue",
       "DataService.ReplaceTurns",
       "DataService.UpdateDocs",

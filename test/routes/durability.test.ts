@@ -87,6 +87,19 @@ const dataWrites: Readonly<Record<string, WriteCase>> = {
     proof: ["DataService.FindDocs", { coll: "c" }],
     expected: { docs: [{ _id: "b" }] },
   },
+  "document put": {
+    method: "DataService.PutDoc",
+    write: { coll: "c", id: "d", doc: { n: 1 } },
+    proof: ["DataService.GetDoc", { coll: "c", id: "d" }],
+    expected: { doc: { _id: "d", n: 1 } },
+  },
+  "document delete by id": {
+    method: "DataService.DeleteDoc",
+    before: [["DataService.InsertDocs", { coll: "c", docs: [{ _id: "a" }, { _id: "b" }] }]],
+    write: { coll: "c", id: "a" },
+    proof: ["DataService.FindDocs", { coll: "c" }],
+    expected: { docs: [{ _id: "b" }] },
+  },
   // An index that is there already is left as it is, and takes no transaction id.
   "docs index": {
     method: "DataService.CreateDocIndex",

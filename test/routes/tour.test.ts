@@ -15,7 +15,14 @@ import { startNodeProcess } from "../support/node-process.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** The documents whose blocks continue the tour, in the order in which they are run. */
-const continuations = ["docs/concepts.md", "docs/recall.md", "docs/context.md", "docs/files.md", "docs/erasure.md"];
+const continuations = [
+  "docs/concepts.md",
+  "docs/recall.md",
+  "docs/context.md",
+  "docs/files.md",
+  "docs/writes.md",
+  "docs/erasure.md",
+];
 /** Those that need authentication. */
 const withAuthentication = ["docs/security.md"];
 

@@ -2,13 +2,13 @@
  * Clients that write and read all the time, at all nodes of a cluster, over both wires, and remember what they were
  * told, for the history checker.
  *
- * Every write is a value of its own: a key, a turn or a memory. A write is never sent twice, so that what is there
- * twice is the service's doing.
+ * Every write is a value of its own: a key, a turn or a memory. A write is sent twice only with the same
+ * `Idempotency-Key`, to whichever node, so that what is there twice is the service's doing.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { type Cluster, type ClusterNode } from "./cluster.ts";
 import type { FinalState, Operation, Probe, Read, Seen, Write } from "./history-checker.ts";
-import { grpcWire, restWire, type Reply, type Wire } from "./wires.ts";
+import { grpcWire, restWire, type Reply, type Wire, type WireName } from "./wires.ts";
 import { type Medium, namespace, listMedia, findMedium } from "./load-media.ts";
 
 export interface LoadOptions {
@@ -36,6 +36,16 @@ const definiteRefusals = [
   "payload_too_large",
 ];
 const valuesPerStream = 40;
+/** Share of the writes that have an `Idempotency-Key`, and how often one whose outcome is unknown is sent again. */
+const keyedShare = 0.5;
+const repeatsMax = 6;
+
+/** What became of a write. */
+type Sent =
+  | { readonly outcome: "ok"; readonly reply: Reply; readonly place?: number | undefined }
+  | { readonly outcome: "failed" | "unknown" };
+/** Sends one write to a node. */
+type Send = (wire: Wire, node: ClusterNode) => Promise<Sent>;
 
 /** A call that did not come to an answer. */
 class NoAnswer extends Error {}
@@ -157,29 +167,55 @@ export class ClusterLoad {
       durable,
       startMs: performance.now(),
     } as const;
-    const done = (rest: Pick<Write, "outcome" | "txid" | "place">): boolean => {
+    const done = (rest: Pick<Write, "outcome" | "txid" | "place" | "isRepeated">): boolean => {
       this.operations.push({ ...begun, ...rest, endMs: performance.now() });
       return rest.outcome === "ok";
     };
-    try {
-      const { reply, place } = await within(
-        this.#options.patienceMs,
-        medium.write(wire, database, stream, value, durable ? { "service-durability": "durable" } : {}),
+    const headers = {
+      ...(durable && { "service-durability": "durable" }),
+      ...(random() < keyedShare && { "idempotency-key": value }),
+    };
+    const send: Send = (by, at) => this.#send(at, medium, () => medium.write(by, database, stream, value, headers));
+    const first = await send(wire, node);
+    const isRepeated = first.outcome === "unknown" && "idempotency-key" in headers;
+    const sent = isRepeated ? await this.#sendAgain(wire.name, send) : first;
+    if (sent.outcome !== "ok") return done({ outcome: sent.outcome, isRepeated });
+    const { reply, place } = sent;
+    if (durable && !(reply.durableTxid! >= reply.txid!))
+      this.faults.push(
+        `${value}: a durable write of txid ${reply.txid} was answered at durable txid ${reply.durableTxid}`,
       );
-      if (reply.code === "ok") {
-        if (durable && !(reply.durableTxid! >= reply.txid!))
-          this.faults.push(
-            `${value}: a durable write of txid ${reply.txid} was answered at durable txid ${reply.durableTxid}`,
-          );
-        known.set(database, Math.max(known.get(database) ?? 0, reply.txid!));
-        return done({ outcome: "ok", txid: reply.txid, place });
-      }
+    known.set(database, Math.max(known.get(database) ?? 0, reply.txid!));
+    return done({ outcome: "ok", txid: reply.txid, place, isRepeated });
+  }
+
+  async #send(node: ClusterNode, medium: Medium, write: () => ReturnType<Medium["write"]>): Promise<Sent> {
+    try {
+      const { reply, place } = await within(this.#options.patienceMs, write());
+      if (reply.code === "ok") return { outcome: "ok", reply, place };
       this.#refused(node, reply, medium.name);
-      return done({ outcome: definiteRefusals.includes(reply.code) ? "failed" : "unknown" });
+      return { outcome: definiteRefusals.includes(reply.code) ? "failed" : "unknown" };
     } catch (error) {
       this.#count(neverLeft(error) ? "not reached" : error instanceof NoAnswer ? "no answer in time" : "broken off");
-      return done({ outcome: neverLeft(error) ? "failed" : "unknown" });
+      return { outcome: neverLeft(error) ? "failed" : "unknown" };
     }
+  }
+
+  /** Repeats a write whose outcome is unknown, at any node. That one is refused says nothing of the one before. */
+  async #sendAgain(wireName: WireName, send: Send): Promise<Sent> {
+    const { random } = this.#options;
+    for (let round = 0; round < repeatsMax && !this.#isOver; round++) {
+      await pause(100 + random() * 1_000);
+      const { nodes } = this.#cluster;
+      const node = nodes[Math.floor(random() * nodes.length)]!;
+      const wire = wireName === "rest" ? restWire(node.address) : grpcWire(node.address);
+      const sent = await send(wire, node);
+      wire.close();
+      if (sent.outcome !== "ok") continue;
+      this.#count(sent.reply.isRepeat ? "repeated: known" : "repeated: new");
+      return sent;
+    }
+    return { outcome: "unknown" };
   }
 
   async #read(

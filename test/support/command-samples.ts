@@ -72,6 +72,8 @@ type Acted = {
   ])[];
 };
 
+const idempotency = { key: traces.key.subarray(0, 16), request: traces.key };
+
 const written: Written = {
   "memory.ingest": [
     [
@@ -105,7 +107,7 @@ const written: Written = {
   ],
   "memory.update": [
     [
-      { id, pinned: true },
+      { id, pinned: true, metadata: "{}", keywords: "tea", ttlSecs: 60, taskTtlMaxSecs: 3_600 },
       { ...memory, pinned: true, supersedes: [] },
     ],
     [{ id: "unknown" }, undefined],
@@ -203,6 +205,13 @@ const written: Written = {
     [{ ns: "n", key: "a lone \ud800 surrogate", value: new Uint8Array(0) }, {}],
   ],
   "kv.delete": [[{ ns: "n", key: "k" }, { deleted: true }]],
+  "docs.put": [
+    [
+      { collection: "c", id: "1", doc: "{}", ifMatch: "*", ifAbsent: false },
+      { created: false, hash: "0".repeat(64) },
+    ],
+  ],
+  "docs.remove": [[{ collection: "c", id: "1", ifMatch: "*" }, { deleted: true }]],
   "docs.insert": [[{ collection: "c", docs: ['{"a":1}', "{}"] }, { ids: ["1", "2"] }]],
   "docs.update": [
     [
@@ -243,6 +252,12 @@ const written: Written = {
     [
       { path: "a", recursive: true, purge: true, ifMatch: "*" },
       { deleted: 1, purgedVersions: 100 },
+    ],
+  ],
+  repeatable: [
+    [
+      { ...idempotency, command: "memory.forget", input: { id } },
+      { value: { supersedes: [] }, txid: 3, isRepeat: false },
     ],
   ],
   sweep: [
@@ -377,6 +392,13 @@ const read: Read = {
       { ns: "n", prefix: "k", limit: 1, cursor: "aw" },
       { keys: ["k"], nextCursor: "aw" },
     ],
+  ],
+  "docs.get": [
+    [
+      { collection: "c", id: "1" },
+      { doc: "{}", hash: "0".repeat(64) },
+    ],
+    [{ collection: "c", id: "2" }, undefined],
   ],
   "docs.find": [
     [
@@ -569,7 +591,7 @@ export const callSamples: readonly CallSample[] = [
   ),
   {
     name: "sql-write",
-    call: { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined } },
+    call: { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined, idempotency } },
     value: results,
   },
   ...outcomes.map((value) => ({

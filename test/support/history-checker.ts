@@ -24,6 +24,8 @@ export interface Write {
   /** Known of an acknowledged one. */
   readonly txid?: number | undefined;
   readonly durable: boolean;
+  /** Whether it was sent again with its key: what an earlier try has written may have been seen, and lost. */
+  readonly isRepeated?: boolean;
   /** Its place in the stream, where the answer tells one. */
   readonly place?: number | undefined;
 }
@@ -303,7 +305,7 @@ class Checker {
       const write = this.#byValue.get(value);
       if (!write || write.startMs > read.endMs) this.#broken("a value came from nowhere", `${value}: ${what}`);
       else if (write.outcome === "failed") this.#broken("a write that failed is there", `${label(write)}: ${what}`);
-      else if (write.txid !== undefined && write.txid > read.txid)
+      else if (write.txid !== undefined && write.txid > read.txid && !write.isRepeated)
         this.#broken("a read shows what is newer than it says", `${label(write)}: ${what}`);
     }
     for (const write of this.#listStream(read)) {

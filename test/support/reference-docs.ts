@@ -113,6 +113,8 @@ function ofEndpoint(endpoint: Endpoint): string {
     `- Credential: ${describeAccess(endpoint)}`,
     `- Success: ${rule.status}${rule.txid ? ", with `Service-Txid` and `Service-Durable-Txid`" : ""}`,
     ...(rule.body === BodyCap.DATA ? ["- Body: at most `SERVICE_MAX_BODY_BYTES`"] : []),
+    ...(rule.idempotencyKey ? ["- Can be [repeated](writes.md#repeated) with `Idempotency-Key`"] : []),
+    ...(rule.entityTag ? ["- The answer has a [tag](writes.md#on-a-condition), `ETag`"] : []),
     ...(rule.control ? ["- Counted against `SERVICE_CONTROL_RATE`"] : []),
     `- Errors: ${listErrorCodes(endpoint)
       .map((code) => `\`${code}\``)

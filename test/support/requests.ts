@@ -70,7 +70,7 @@ function memorySamples(at: Profile): [string, Request][] {
       },
     ],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
-    ["MemoryService.UpdateMemory", { ...at, id: "mem_none", pinned: true }],
+    ["MemoryService.UpdateMemory", { ...at, id: "mem_none", pinned: true, metadata: { a: 1 }, keywords: "k", ttl: 60 }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
     [
       "MemoryService.Recall",
@@ -151,6 +151,9 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0 }],
     ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
     ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
+    ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false }],
+    ["DataService.GetDoc", { ...docs, id: "d" }],
+    ["DataService.DeleteDoc", { ...docs, id: "d" }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
     ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 } }],
     ["DataService.UpsertVectors", { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }] }],

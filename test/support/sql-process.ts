@@ -109,7 +109,10 @@ export class ProcessUnderTest {
     }
     if (answer.kind !== "wrote") throw new Error("a process is ready once");
     if (answer.reply.kind === "ran") throw new Error("no command was given");
-    if (answer.reply.kind === "done") return { rows: answer.reply.results.map(({ rowsJson }) => rowsJson), ms };
+    if (answer.reply.kind === "done") {
+      const results = answer.reply.results as readonly { readonly rowsJson: string }[];
+      return { rows: results.map(({ rowsJson }) => rowsJson), ms };
+    }
     return {
       refusal: answer.reply.kind === "refused" ? answer.reply : { code: "fault", message: answer.reply.fault.message },
       ms,

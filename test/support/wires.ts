@@ -35,10 +35,14 @@ export interface Reply {
   /** The `Service-Durable-Txid` header. */
   readonly durableTxid: number | undefined;
   readonly retryAfterSecs: number | undefined;
+  /** The `ETag` header, where there is one. */
+  readonly entityTag?: string;
+  /** There where the header `Idempotency-Replayed` is. */
+  readonly isRepeat?: boolean;
 }
 
-/** The headers of transaction ids. */
-type Txids = Pick<Reply, "txid" | "durableTxid">;
+/** The headers of transaction ids, and those that are there now and then. */
+type Txids = Pick<Reply, "txid" | "durableTxid" | "entityTag" | "isRepeat">;
 
 export interface Wire {
   readonly name: WireName;
@@ -67,7 +71,14 @@ function readTxids(headers: Headers): Txids {
     check(text === null || /^\d+$/.test(text), `${name} is ${text}`);
     return text === null ? undefined : Number(text);
   };
-  return { txid: readNumber("Service-Txid"), durableTxid: readNumber("Service-Durable-Txid") };
+  const [entityTag, replayed] = [headers.get("etag"), headers.get("idempotency-replayed")];
+  check(replayed === null || replayed === "true", `Idempotency-Replayed is ${replayed}`);
+  return {
+    txid: readNumber("Service-Txid"),
+    durableTxid: readNumber("Service-Durable-Txid"),
+    ...(entityTag !== null && { entityTag }),
+    ...(replayed !== null && { isRepeat: true }),
+  };
 }
 
 /** What holds of every success: the headers where the method promises them, and no other number in the body. */

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/options.proto.
  */
 export const file_palimpsest_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEivwEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCSKhAQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEg0KBXF1ZXJ5GAUgASgIEhsKDmRlZmF1bHRfbnVtYmVyGAYgASgDSACIAQFCEQoPX2RlZmF1bHRfbnVtYmVyKrUBCgpDcmVkZW50aWFsEhoKFkNSRURFTlRJQUxfVU5TUEVDSUZJRUQQABITCg9DUkVERU5USUFMX05PTkUQARIXChNDUkVERU5USUFMX1BMQVRGT1JNEAISGAoUQ1JFREVOVElBTF9OQU1FU1BBQ0UQAxIXChNDUkVERU5USUFMX0RBVEFCQVNFEAQSKgomQ1JFREVOVElBTF9QTEFURk9STV9PUl9OQU1FU1BBQ0VfQURNSU4QBSpQCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg4KClNDT1BFX1JFQUQQARIPCgtTQ09QRV9XUklURRACEg8KC1NDT1BFX0FETUlOEAMqNgoHQm9keUNhcBIYChRCT0RZX0NBUF9VTlNQRUNJRklFRBAAEhEKDUJPRFlfQ0FQX0RBVEEQATpJCgRydWxlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoCzITLnBhbGltcHNlc3QudjEuUnVsZVIEcnVsZTpICgRqc29uEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi2hwMgASgLMhMucGFsaW1wc2VzdC52MS5Kc29uUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEi7AEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCCABKAgSEgoKZW50aXR5X3RhZxgJIAEoCCKhAQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEg0KBXF1ZXJ5GAUgASgIEhsKDmRlZmF1bHRfbnVtYmVyGAYgASgDSACIAQFCEQoPX2RlZmF1bHRfbnVtYmVyKrUBCgpDcmVkZW50aWFsEhoKFkNSRURFTlRJQUxfVU5TUEVDSUZJRUQQABITCg9DUkVERU5USUFMX05PTkUQARIXChNDUkVERU5USUFMX1BMQVRGT1JNEAISGAoUQ1JFREVOVElBTF9OQU1FU1BBQ0UQAxIXChNDUkVERU5USUFMX0RBVEFCQVNFEAQSKgomQ1JFREVOVElBTF9QTEFURk9STV9PUl9OQU1FU1BBQ0VfQURNSU4QBSpQCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg4KClNDT1BFX1JFQUQQARIPCgtTQ09QRV9XUklURRACEg8KC1NDT1BFX0FETUlOEAMqNgoHQm9keUNhcBIYChRCT0RZX0NBUF9VTlNQRUNJRklFRBAAEhEKDUJPRFlfQ0FQX0RBVEEQATpJCgRydWxlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoCzITLnBhbGltcHNlc3QudjEuUnVsZVIEcnVsZTpICgRqc29uEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi2hwMgASgLMhMucGFsaW1wc2VzdC52MS5Kc29uUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * What a method asks for and promises beside its path, which is its `google.api.http` option.
@@ -72,6 +72,22 @@ export type Rule = Message<"palimpsest.v1.Rule"> & {
    * @generated from field: repeated string errors = 7;
    */
   errors: string[];
+
+  /**
+   * Whether the header `Idempotency-Key` makes the call one that may be repeated: within a day the same key gives the
+   * same answer, and nothing is done twice. Calls that only read need none, and ignore it.
+   *
+   * @generated from field: bool idempotency_key = 8;
+   */
+  idempotencyKey: boolean;
+
+  /**
+   * Whether a success carries the header `ETag`: the hash of the content, in quotes. A GET with `If-None-Match` of that
+   * is answered 304.
+   *
+   * @generated from field: bool entity_tag = 9;
+   */
+  entityTag: boolean;
 };
 
 /**

@@ -6,6 +6,7 @@
  */
 import type { Trace } from "../../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
+import type { IdempotencyKey, RepeatableAnswer } from "../../model/core/idempotency.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../../model/sql/sql.ts";
 import type { Answer, BranchAct, BranchResults, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
 
@@ -34,6 +35,8 @@ export interface CallOptions {
   readonly consistency?: Consistency | undefined;
   /** On whose behalf, where a client is; a node that forwards the call tells it. Undefined is the node itself. */
   readonly caller?: CallerTold | undefined;
+  /** Of a call that its client may repeat: the key of each write that it makes, in their order. */
+  readonly idempotency?: { take(): IdempotencyKey } | undefined;
   /** The request of a client that the call belongs to; a node that forwards the call tells it. */
   readonly trace?: Trace | undefined;
 }
@@ -51,13 +54,18 @@ export abstract class EnginePort {
   /** Runs the call; resolves when the state that the answer speaks of cannot be lost by a crash. */
   abstract run(target: Target, call: PortCall, options: CallOptions): Promise<Answer>;
 
-  /** Runs a write; resolves when it is on disk. */
+  /** Runs a write, or gives the answer that its repeated call was given; resolves when it is on disk. */
   async write<Kind extends WriteKind>(
     target: Target,
     command: Kind,
     input: WriteInput<Kind>,
     options: CallOptions,
   ): Promise<Answer<WriteOutput<Kind>>> {
+    const { idempotency } = options;
+    if (idempotency) {
+      const call = { kind: "write", command: "repeatable", input: { ...idempotency.take(), command, input } } as const;
+      return toAnswer(await this.run(target, call, options));
+    }
     return (await this.run(target, { kind: "write", command, input }, options)) as Answer<WriteOutput<Kind>>;
   }
 
@@ -73,9 +81,12 @@ export abstract class EnginePort {
 
   /**
    * Runs user SQL that may write, alone in a transaction, in a process of its own while the owner of the file writes
-   * nothing else.
+   * nothing else; a repeated call is answered as `write` does.
    */
   async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
+    const idempotency = options.idempotency?.take();
+    if (idempotency)
+      return toAnswer(await this.run(target, { kind: "sql-write", batch: { ...batch, idempotency } }, options));
     return (await this.run(target, { kind: "sql-write", batch }, options)) as Answer<SqlStatementResult[]>;
   }
 
@@ -102,6 +113,12 @@ export abstract class EnginePort {
   async deleteTarget(target: Target, options: CallOptions): Promise<void> {
     await this.run(target, { kind: "drop" }, options);
   }
+}
+
+/** What a write that may be repeated has given, with the transaction id of the write itself. */
+function toAnswer<Value>({ value, durableTxid }: Answer): Answer<Value> {
+  const { value: own, txid, isRepeat } = value as RepeatableAnswer;
+  return { value: own as Value, txid, durableTxid, isRepeat };
 }
 
 /** The call was not for this engine. It has had no effect, and another node may take it. */

@@ -38,6 +38,8 @@ export interface Answer<Value = unknown> {
   readonly txid: number;
   /** How far object storage covers the branch. */
   readonly durableTxid: number;
+  /** Of a write: whether an earlier call with the same key carried it out. */
+  readonly isRepeat?: boolean;
 }
 
 export interface Completion {

@@ -11,7 +11,7 @@ import type { FromEngine, PermittedFile } from "../api/protocol.ts";
 import { PermitWords } from "./permit-words.ts";
 
 /** Reads that the main thread may do: of one row each, so that they hold it for no longer than a hop would. */
-const directKinds: ReadonlySet<ReadKind> = new Set<ReadKind>(["kv.get", "memory.get"]);
+const directKinds: ReadonlySet<ReadKind> = new Set<ReadKind>(["kv.get", "docs.get", "memory.get"]);
 
 /** Permits of one engine thread. Each is a connection, with a cache of its own, on the main thread. */
 const permitsMax = 64;

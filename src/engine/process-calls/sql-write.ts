@@ -8,12 +8,16 @@
 import type { ErrorCode, ServiceErrorDetail } from "../../base/faults/errors.ts";
 import { realDisk } from "../../base/disk.ts";
 import { writeState } from "../../model/core/database-state.ts";
+import { runRepeatable, type RepeatableAnswer } from "../../model/core/idempotency.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../../model/sql/sql.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import { runAlone } from "../../sqlite/group.ts";
 import { SqlGuard, tooMuchWritten } from "../../sqlite/sql-authorizer.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { runCommandWrite, type CommandWriteCall, type CommandRan, type TransactionCall } from "./command-call.ts";
+
+/** What a batch has given; of one that may be repeated, with what says whether it was. */
+type SqlResults = SqlStatementResult[] | RepeatableAnswer;
 
 /** An error that is not a refusal; its code tells whether storage failed. */
 export interface SqlFault {
@@ -23,7 +27,7 @@ export interface SqlFault {
 }
 
 export type SqlWriteReply =
-  | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | { readonly kind: "done"; readonly results: SqlResults }
   | CommandRan
   | {
       readonly kind: "refused";
@@ -48,7 +52,7 @@ export type WriteCall = SqlWriteCall | CommandWriteCall;
 
 /** What became of it, as far as the process that ran it can tell; the state row tells whether it is committed. */
 export type SqlWriteEnd =
-  | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | { readonly kind: "done"; readonly results: SqlResults }
   | CommandRan
   | { readonly kind: "failed"; readonly error: unknown }
   /** The process that ran it is gone, and with it the answer; the error says why. */
@@ -61,8 +65,13 @@ export interface SqlWriter {
 }
 
 /** Runs the batch on a connection that writes. Throws what it threw: then nothing has happened. */
-function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlStatementResult[] {
-  return runSealed(connection, guard, call, () => writeSql(connection, guard, call.ticket, call.batch));
+function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlResults {
+  const { batch, seal, ticket } = call;
+  const write = (): SqlStatementResult[] => writeSql(connection, guard, ticket, batch);
+  return runSealed<SqlResults>(connection, guard, call, () => {
+    if (!batch.idempotency) return write();
+    return runRepeatable({ connection, nowMs: seal.committedAtMs, txid: seal.txid }, batch.idempotency, write);
+  });
 }
 
 /**

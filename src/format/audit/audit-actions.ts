@@ -11,6 +11,7 @@ const storeActions = [
   "kv.put",
   "kv.delete",
   "docs.insert",
+  "docs.put",
   "docs.update",
   "docs.delete",
   "docs.index",

@@ -241,10 +241,26 @@ function updateDoc(tx: Tx, collection: Collection, row: number, update: Update):
   if (after === text) return false;
   checkSize("the updated document", after);
   const touched = collection.indexes.filter((index) => update.fields.has(index.path.components[0]!));
-  removeEntries(tx, touched, row, storedJson(before));
-  tx.connection.run(`UPDATE ${collection.table} SET doc = ? WHERE n = ?`, after, row);
-  addEntries(tx, touched, row, doc);
+  writeOver(tx, { ...collection, indexes: touched }, { row, doc: before }, { text: after, value: doc });
   return true;
+}
+
+/** Puts a document in the place of another, and its entries into the collection's indexes. */
+function writeOver(
+  tx: Tx,
+  { table, indexes }: Pick<Collection, "table" | "indexes">,
+  before: StoredDoc,
+  after: Pick<NewDoc, "text" | "value">,
+): void {
+  removeEntries(tx, indexes, before.row, storedJson(before.doc));
+  tx.connection.run(`UPDATE ${table} SET doc = ? WHERE n = ?`, after.text, before.row);
+  addEntries(tx, indexes, before.row, after.value);
+}
+
+/** Puts the document, JSON text with the `_id` of the one that is there, in its place; the same one changes nothing. */
+export function replaceDoc(tx: Tx, name: string, before: StoredDoc, input: string): void {
+  const after = newDoc(tx, "doc", input);
+  if (after.text !== before.doc) writeOver(tx, findCollection(tx, name)!, before, after);
 }
 
 /** Removes the first document that matches, or (`multi`) all. */
@@ -266,12 +282,14 @@ function removeRow(tx: Tx, collection: Collection, row: number): void {
   tx.connection.run(`DELETE FROM ${collection.table} WHERE n = ?`, row);
 }
 
-/** The document of this id as it is stored, with its row. */
-export function findDoc(
-  view: View,
-  name: string,
-  id: string,
-): { readonly row: number; readonly doc: string } | undefined {
+/** A document as it is stored, with its row. */
+interface StoredDoc {
+  readonly row: number;
+  readonly doc: string;
+}
+
+/** The document of this id. */
+export function findDoc(view: View, name: string, id: string): StoredDoc | undefined {
   const collection = findCollection(view, name);
   return collection && view.connection.get(`SELECT n AS row, doc FROM ${collection.table} WHERE id = ?`, id);
 }

@@ -50,6 +50,20 @@ export function putMetadata(tx: Tx, memory: { readonly row: number; readonly id:
   tx.connection.run(`INSERT INTO ${table} (memory, id, metadata) VALUES (?, ?, ?)`, memory.row, memory.id, text);
 }
 
+/** Gives the memory this metadata in the place of what it has; the same changes nothing, an empty object is none. */
+export function replaceMetadata(tx: Tx, memory: { readonly row: number; readonly id: string }, text: string): void {
+  if (text === "{}") return removeMetadata(tx, [memory.row]);
+  tx.connection.exec(metadataSchema);
+  tx.connection.run(
+    `INSERT INTO ${table} (memory, id, metadata) VALUES (?, ?, ?)
+     ON CONFLICT (memory) DO UPDATE SET id = excluded.id, metadata = excluded.metadata
+     WHERE metadata <> excluded.metadata OR id <> excluded.id`,
+    memory.row,
+    memory.id,
+    text,
+  );
+}
+
 /** Takes the metadata of these memories away. */
 export function removeMetadata(tx: Tx, rows: readonly number[]): void {
   if (!tx.connection.hasTable(table)) return;

@@ -4,10 +4,11 @@
  * Always true: all of them or none; no more than `filesChangedMax` at once. Must not know: HTTP, texts.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import type { Expected } from "../core/expected.ts";
 import type { Tx } from "../core/transaction.ts";
 import { checkFilePath } from "./file-path.ts";
 import { checkPlace, endFile, filesAt, findFile, pathsWithVersions, purgePath, putMoved } from "./file-store.ts";
-import { absent, checkExpected, type Expected } from "./files.ts";
+import { absent, checkExpectedFile } from "./files.ts";
 
 /** Files that one call moves or deletes: some 50 ms of its database's writer. */
 const filesChangedMax = 1_000;
@@ -46,7 +47,7 @@ export function deleteFiles(
   input: Pick<Expected, "ifMatch"> & { readonly path: string; readonly recursive: boolean; readonly purge: boolean },
 ): { readonly deleted: number; readonly purgedVersions: number } {
   const path = checkFilePath("path", input.path);
-  checkExpected(findFile(tx, path), input);
+  checkExpectedFile(findFile(tx, path), input);
   const files = filesAt(tx, path, filesChangedMax + 1);
   checkCount(files.length);
   if (!input.recursive && files.some((file) => file.path !== path))

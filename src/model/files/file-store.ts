@@ -6,7 +6,6 @@
  * with the last one, so that a move copies none; nothing is both a file and a folder; a path keeps no more versions
  * than its bounds. Must not know: what a call asks, how words are ranked.
  */
-import { hash } from "node:crypto";
 import { utf8Length } from "../../base/bytes.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
@@ -148,11 +147,6 @@ export function checkPlace(view: View, path: string): void {
       throw new ServiceError("conflict", "a part of the path before its last is a file; nothing can be below a file");
   if (filesFrom(view, { ...rangeBelow(path), isAfter: false, most: 1 }).length > 0)
     throw new ServiceError("conflict", "there is a folder at the path; a file needs another name");
-}
-
-/** SHA-256 of the text's UTF-8 bytes. */
-export function hashText(text: string): string {
-  return hash("sha256", text, "hex");
 }
 
 /** Makes the text the newest version of the path. The place must have been checked. */

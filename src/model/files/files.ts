@@ -8,6 +8,7 @@ import { decodeUtf8, encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
+import { checkExpected, hashOf, type Expected } from "../core/expected.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { applyEdits, checkFileText, type FileEdit } from "./file-edits.ts";
 import { countLines, sliceLines } from "./file-lines.ts";
@@ -18,7 +19,6 @@ import {
   filesFrom,
   findFile,
   hasFiles,
-  hashText,
   readText,
   versionsOf,
   putText,
@@ -32,12 +32,6 @@ const filesListMax = 1_000;
 export const filesFoundDefault = 10;
 const filesFoundMax = 100;
 
-/** What a write expects of the file: its hash, `*` any, or that there is none. */
-export interface Expected {
-  readonly ifMatch?: string;
-  readonly ifAbsent?: boolean;
-}
-
 export interface WrittenFile {
   readonly path: string;
   readonly version: number;
@@ -46,23 +40,16 @@ export interface WrittenFile {
   readonly created: boolean;
 }
 
-/** Refuses a file that is not what the caller expects, in HTTP's own word for it. */
-export function checkExpected(file: FileRow | undefined, { ifMatch, ifAbsent = false }: Expected): void {
-  if (ifMatch !== undefined && ifMatch !== "*" && !/^[0-9a-f]{64}$/.test(ifMatch))
-    throw invalid("if_match must be the hash of a file, 64 hexadecimal digits in lower case, or *");
-  if (ifMatch !== undefined && ifAbsent) throw invalid("if_match and if_absent exclude each other");
-  const unmet = (message: string): ServiceError => new ServiceError("conflict", message, { httpStatus: 412 });
-  if (ifAbsent && file) throw unmet("there is a file at the path");
-  if (ifMatch === undefined) return;
-  if (!file) throw unmet("there is no file at the path");
-  if (ifMatch !== "*" && ifMatch !== file.hash) throw unmet("the file has changed: its hash is another one");
+/** Refuses a file that is not what the caller expects. */
+export function checkExpectedFile(file: FileRow | undefined, expected: Expected): void {
+  checkExpected(file && (() => file.hash), expected, { one: "file", where: "at the path" });
 }
 
 export function putFile(tx: Tx, input: Expected & { readonly path: string; readonly text: string }): WrittenFile {
   const path = checkFilePath("path", input.path);
   checkFileText("text", input.text);
   const before = findFile(tx, path);
-  checkExpected(before, input);
+  checkExpectedFile(before, input);
   if (!before) checkPlace(tx, path);
   return store(tx, path, input.text, before);
 }
@@ -73,7 +60,7 @@ export function editFile(
 ): WrittenFile {
   const path = checkFilePath("path", input.path);
   const before = findFile(tx, path);
-  checkExpected(before, input);
+  checkExpectedFile(before, input);
   if (!before) throw absent();
   return store(
     tx,
@@ -84,7 +71,7 @@ export function editFile(
 }
 
 function store(tx: Tx, path: string, text: string, before: FileRow | undefined): WrittenFile {
-  const hash = hashText(text);
+  const hash = hashOf(text);
   const { version, size } = before?.hash === hash ? before : putText(tx, path, text, hash);
   return { path, version, hash, size, created: before === undefined };
 }

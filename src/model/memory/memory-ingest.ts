@@ -24,6 +24,7 @@ import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
+import { checkTtl } from "../core/ttl.ts";
 import type { Tx } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
@@ -99,9 +100,7 @@ export function checkMemory(name: string, memory: MemoryInput): void {
   if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
-    if (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax) {
-      throw invalid(`${name}.ttl must be a whole number of seconds from 0 to ${limits.ttlSecsMax}`);
-    }
+    checkTtl(`${name}.ttl`, ttlSecs);
   }
 }
 

@@ -5,7 +5,12 @@
  * sweep has come by.
  */
 import { invalid } from "../../base/faults/errors.ts";
+import { checkText } from "../../format/core/names.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { checkTtl } from "../core/ttl.ts";
+import { readMetadata, replaceMetadata } from "../docs/memory-metadata.ts";
+import { reindexMemory } from "./keyword.ts";
+import { keywordsBytesMax } from "./memory-ingest.ts";
 import { pinMemory, unpinMemories } from "./memory-pins.ts";
 import { presence } from "./memory-presence.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
@@ -25,35 +30,75 @@ function findRow(view: View, id: string): number | undefined {
 export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
   const row = findRow(view, input.id);
   if (row === undefined) return undefined;
+  return { ...loadMemories(view, [row])[0]!, supersedes: supersededBy(view, input.id) };
+}
+
+/** What the memory has superseded itself, oldest first. */
+function supersededBy(view: View, id: string): string[] {
   const present = presence(view, { superseded: true });
-  const superseded = view.connection.all<{ id: string }>(
-    `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
-    input.id,
-    ...present.params,
-  );
-  return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
+  return view.connection
+    .all<{ id: string }>(
+      `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
+      id,
+      ...present.params,
+    )
+    .map((superseded) => superseded.id);
 }
 
 /** What is to be changed of what is known beside a memory; what is absent stays as it is. */
-interface MemoryChange {
+export interface MemoryChange {
   readonly pinned?: boolean;
+  /** JSON text of an object, in the place of what it has; an empty one takes that away. */
+  readonly metadata?: string;
+  /** In the place of those that it has; empty text takes them away. */
+  readonly keywords?: string;
+  /** Of a task: how long it lives from now on; 0 ends it. */
+  readonly ttlSecs?: number;
 }
 
-/** Refuses a change of nothing. Reads nothing. */
-export function checkChange(change: MemoryChange): void {
-  if (change.pinned === undefined) throw invalid("give at least one field to change: pinned");
+/** Refuses a change of nothing, and what no memory can have. Reads nothing. */
+export function checkChange({ pinned, metadata, keywords, ttlSecs }: MemoryChange): void {
+  if ((pinned ?? metadata ?? keywords ?? ttlSecs) === undefined)
+    throw invalid("give at least one field to change: pinned, metadata, keywords, ttl");
+  if (metadata !== undefined) readMetadata("metadata", metadata);
+  if (keywords !== undefined && keywords !== "") checkText("keywords", keywords, keywordsBytesMax);
+  if (ttlSecs !== undefined) checkTtl("ttl", ttlSecs);
 }
 
 /**
  * Changes what is known beside the memory, which stays the same one, and gives it as it is then; undefined when there
  * is none or it has expired. A change to what already holds writes nothing.
  */
-export function updateMemory(tx: Tx, { id, pinned }: { readonly id: string } & MemoryChange): MemoryRecord | undefined {
+export function updateMemory(
+  tx: Tx,
+  { id, pinned, metadata, keywords, ttlSecs, taskTtlMaxSecs }: MemoryUpdate,
+): MemoryRecord | undefined {
   const row = findRow(tx, id);
   if (row === undefined) return undefined;
+  if (ttlSecs !== undefined) changeExpiry(tx, row, Math.min(ttlSecs, taskTtlMaxSecs ?? Infinity));
   if (pinned === true) pinMemory(tx, row);
   if (pinned === false) unpinMemories(tx, [row]);
-  return getMemory(tx, { id });
+  if (metadata !== undefined) replaceMetadata(tx, { row, id }, readMetadata("metadata", metadata));
+  if (keywords !== undefined) changeKeywords(tx, row, keywords === "" ? null : keywords);
+  const [changed] = loadMemories(tx, [row]);
+  return { ...changed!, supersedes: supersededBy(tx, id) };
+}
+
+/** A change of one memory. `taskTtlMaxSecs` caps lifetimes. */
+interface MemoryUpdate extends MemoryChange {
+  readonly id: string;
+  readonly taskTtlMaxSecs?: number;
+}
+
+function changeExpiry({ connection, nowMs }: Tx, row: number, ttlSecs: number): void {
+  const sql = "UPDATE __service_memory SET expires_at = ? WHERE row = ? AND type = 'task'";
+  if (connection.run(sql, nowMs + ttlSecs * 1_000, row).changes === 0)
+    throw invalid("ttl is allowed on a task only: other memories do not expire");
+}
+
+function changeKeywords(tx: Tx, row: number, keywords: string | null): void {
+  const sql = "UPDATE __service_memory SET keywords = ? WHERE row = ? AND keywords IS NOT ?";
+  if (tx.connection.run(sql, keywords, row, keywords).changes > 0) reindexMemory(tx, row);
 }
 
 /** Deletes a memory for good. What it superseded stays superseded. */

@@ -19,6 +19,7 @@ import { isFatal } from "../../sqlite/group.ts";
 import { analyseUserSql } from "../../sqlite/sql-text-check.ts";
 import { listParameters } from "../../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../../sqlite/sql-weight.ts";
+import type { IdempotencyKey } from "../core/idempotency.ts";
 import { bindParams, encodeJsonValue, parseParams } from "./sql-values.ts";
 
 export const sqlRowsMax = 10_000;
@@ -42,6 +43,8 @@ export interface SqlBatch {
    * How many values all rows together may have, as the caller could not be told of more; undefined for no such bound.
    */
   readonly valuesMax?: number | undefined;
+  /** Of a batch that may write and that its caller may repeat. */
+  readonly idempotency?: IdempotencyKey | undefined;
 }
 
 export interface SqlStatementResult {

@@ -10,12 +10,21 @@ import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
 import type { Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
-import type { ReadInput, ReadKind, WriteInput, WriteKind } from "../../model/commands.ts";
+import {
+  isWriteKind,
+  type ReadInput,
+  type ReadKind,
+  type RepeatableWrite,
+  type WriteInput,
+  type WriteKind,
+} from "../../model/commands.ts";
+import type { IdempotencyKey } from "../../model/core/idempotency.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { AgingPosition } from "../../model/memory/memory-aging.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import {
+  anything,
   boolean,
   bytes,
   list,
@@ -109,6 +118,9 @@ const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   ...recordTargets,
 });
 
+/** Of a write on a condition. */
+const expected = { ifMatch: maybe(text), ifAbsent: maybe(boolean) };
+
 const retention = record<MemoryRetention>({
   eventMaxAgeMs: maybe(number),
   supersededMaxAgeMs: maybe(number),
@@ -124,7 +136,14 @@ const agingPosition = record<AgingPosition>({
 
 export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>> } = {
   "memory.ingest": record({ memories: list(memory), taskTtlMaxSecs: maybe(number) }),
-  "memory.update": record({ id: text, pinned: maybe(boolean) }),
+  "memory.update": record({
+    id: text,
+    pinned: maybe(boolean),
+    metadata: maybe(text),
+    keywords: maybe(text),
+    ttlSecs: maybe(number),
+    taskTtlMaxSecs: maybe(number),
+  }),
   "memory.forget": record({ id: text }),
   "memory.forget_many": record(listInput),
   "memory.erase": record({ couponId: text, target: erasureTarget, traceKey: bytes }),
@@ -160,11 +179,13 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     turns: list(newTurn),
     operationId: maybe(text),
   }),
-  "kv.put": record({ ns: text, key: text, value: bytes, ttlSecs: maybe(number) }),
-  "kv.delete": record({ ns: text, key: text }),
+  "kv.put": record({ ns: text, key: text, value: bytes, ttlSecs: maybe(number), ...expected }),
+  "kv.delete": record({ ns: text, key: text, ifMatch: maybe(text) }),
   "docs.insert": record({ collection: text, docs: list(text) }),
   "docs.update": record({ collection: text, filter: text, update: text, multi: boolean }),
   "docs.delete": record({ collection: text, filter: text, multi: boolean }),
+  "docs.put": record({ collection: text, id: text, doc: text, ...expected }),
+  "docs.remove": record({ collection: text, id: text, ...expected }),
   "docs.index": record({ collection: text, path: text }),
   "vector.upsert": record({ collection: text, ...vectorItem }),
   "vector.upsert_many": record({ collection: text, vectors: list(record(vectorItem)), field: maybe(text) }),
@@ -175,10 +196,11 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     filter: maybe(text),
     cursor: maybe(text),
   }),
-  "file.put": record({ path: text, text, ifMatch: maybe(text), ifAbsent: maybe(boolean) }),
+  "file.put": record({ path: text, text, ...expected }),
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
+  repeatable: { findFault: (value, path) => repeatable.findFault(value, path) ?? findWriteFault(value, path) },
   sweep: record({
     rowsMax: number,
     untilMs: maybe(number),
@@ -248,6 +270,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     limit: maybe(number),
     skip: maybe(number),
   }),
+  "docs.get": record({ collection: text, id: text }),
   "vector.search": record({
     collection: text,
     vector,
@@ -265,11 +288,23 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   excess: record({ countMax: number, topic: maybe(topic) }),
 };
 
+const idempotencyKey = { key: bytes, request: bytes };
+
+const repeatable = record<RepeatableWrite>({ ...idempotencyKey, command: text, input: anything });
+
+/** What is wrong with the input of the write that may be repeated. */
+function findWriteFault(value: unknown, path: string): ReturnType<Shape<unknown>["findFault"]> {
+  const { command, input } = value as RepeatableWrite;
+  if (!isWriteKind(command) || command === "repeatable") return { what: `${path}.command`, isUnknown: true };
+  return writeShapes[command].findFault(input, `${path}.input`);
+}
+
 export const batchShape: Shape<SqlBatch> = record({
   statements: list(record({ text, paramsJson: maybe(text) })),
   atomic: boolean,
   mayWrite: boolean,
   valuesMax: maybe(number),
+  idempotency: maybe(record<IdempotencyKey>(idempotencyKey)),
 });
 
 const coupon = record<ErasedCoupon>({

@@ -6,6 +6,7 @@
  */
 import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
 import { getComment, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
@@ -104,7 +105,13 @@ function describeOperation(endpoint: Endpoint, schemas: SchemaCollection): Json 
     security: describeSecurity(endpoint),
     parameters: describeParameters(endpoint, schemas),
     ...(endpoint.bodyField === undefined ? {} : { requestBody: describeRequestBody(endpoint, schemas) }),
-    responses: { [endpoint.rule.status]: describeSuccess(endpoint, schemas), ...describeRefusals(endpoint) },
+    responses: {
+      [endpoint.rule.status]: describeSuccess(endpoint, schemas),
+      ...(isTaggedRead(endpoint) && {
+        304: { description: "`If-None-Match` names what is there.", ...headersBlock(["ETag"]) },
+      }),
+      ...describeRefusals(endpoint),
+    },
   };
 }
 
@@ -150,7 +157,30 @@ function parameter(place: "path" | "query", field: DescField, schemas: SchemaCol
 function listHeaderNames(endpoint: Endpoint): readonly (keyof typeof headerParameters)[] {
   if (!endpoint.rule.txid) return [];
   const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
-  return ["Service-Branch", "Service-Min-Txid", "Service-Consistency", ...durability];
+  const repeatable = endpoint.rule.idempotencyKey ? (["Idempotency-Key"] as const) : [];
+  return [
+    "Service-Branch",
+    "Service-Min-Txid",
+    "Service-Consistency",
+    ...durability,
+    ...repeatable,
+    ...(isConditional(endpoint) ? (["If-Match"] as const) : []),
+    ...(hasField(endpoint, "if_absent") || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
+  ];
+}
+
+function hasField({ method }: Endpoint, name: string): boolean {
+  return method.input.fields.some((field) => field.name === name);
+}
+
+/** Whether the write can be made to depend on what is there. */
+function isConditional(endpoint: Endpoint): boolean {
+  return hasField(endpoint, "if_match");
+}
+
+/** Whether the call is a GET of content that has a tag. */
+function isTaggedRead({ rule, httpMethod }: Endpoint): boolean {
+  return rule.entityTag && httpMethod === "GET";
 }
 
 function mayWrite(endpoint: Endpoint): boolean {
@@ -169,6 +199,8 @@ function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { method, rule } = endpoint;
   const headers = [
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
+    ...(rule.idempotencyKey ? ["Idempotency-Replayed"] : []),
+    ...(rule.entityTag ? ["ETag"] : []),
     ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id")
       ? ["Service-Erasure-Id"]
       : []),
@@ -204,10 +236,12 @@ function describeRefusals(endpoint: Endpoint): Json {
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
   if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
+  if (isConditional(endpoint)) add(preconditionFailed, "conflict");
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
 }
 
 const unsupportedMediaType = 415;
+const preconditionFailed = 412;
 
 /**
  * The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its
@@ -270,6 +304,24 @@ const headerParameters = {
     "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
     { type: "string", enum: ["standard", "durable"] },
   ),
+  "If-Match": headerParameter(
+    "If-Match",
+    "The tag that the answer of a read or of a write gave, in its quotes, or `*`: the write happens only if that is " +
+      "what is there, and is refused (412) otherwise.",
+    { type: "string" },
+  ),
+  "If-None-Match": headerParameter(
+    "If-None-Match",
+    "Of a write, `*`: it happens only if there is nothing yet, and is refused (412) otherwise. Of a read, a tag: the " +
+      "answer is 304 while that is what is there.",
+    { type: "string" },
+  ),
+  "Idempotency-Key": headerParameter(
+    "Idempotency-Key",
+    "Any text of the client's own, such as a UUID, that makes the call one that may be repeated: within a day the " +
+      "same key gives the same answer, and nothing is done twice. With another request it is refused (409).",
+    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax },
+  ),
 } as const;
 
 function headerParameter(name: string, description: string, schema: Schema): Json {
@@ -290,6 +342,14 @@ const responseHeaders: Json = {
       "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
       "of a forget.",
     schema: { type: "string" },
+  },
+  ETag: {
+    description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",
+    schema: { type: "string" },
+  },
+  "Idempotency-Replayed": {
+    description: "`true`: an earlier call with this `Idempotency-Key` was carried out, and this is its answer.",
+    schema: { type: "string", enum: ["true"] },
   },
   "Retry-After": {
     description: "Whole seconds until a retry is expected to succeed.",

@@ -35,6 +35,7 @@ const single = [
   "grpc-encoding",
   "origin",
   callHeaderNames.internal,
+  callHeaderNames.idempotencyKey,
 ];
 
 /** Methods and headers that pages of an allowed origin may use, and headers that they may read. */
@@ -52,10 +53,13 @@ const corsHeaders = [
   "Service-Min-Txid",
   "Service-Consistency",
   "Service-Durability",
+  "If-Match",
+  "If-None-Match",
+  "Idempotency-Key",
 ].join(", ");
 const corsExposed =
-  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Retry-After, Grpc-Status, Grpc-Message, " +
-  "Grpc-Status-Details-Bin";
+  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, ETag, Idempotency-Replayed, Retry-After, Grpc-Status, " +
+  "Grpc-Message, Grpc-Status-Details-Bin";
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;
 

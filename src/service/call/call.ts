@@ -21,6 +21,7 @@ export interface CallHeaders {
   readonly internal?: string | undefined;
   readonly ifMatch?: string | undefined;
   readonly ifNoneMatch?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
@@ -32,6 +33,7 @@ export const callHeaderNames = {
   internal: "service-internal",
   ifMatch: "if-match",
   ifNoneMatch: "if-none-match",
+  idempotencyKey: "idempotency-key",
 } as const satisfies Record<keyof CallHeaders, string>;
 
 /** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
@@ -44,6 +46,7 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     internal: getHeader(callHeaderNames.internal),
     ifMatch: getHeader(callHeaderNames.ifMatch),
     ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
+    idempotencyKey: getHeader(callHeaderNames.idempotencyKey),
   };
 }
 

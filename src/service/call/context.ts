@@ -8,6 +8,7 @@ import type { CallerTold, CallOptions } from "../../engine/api/engine-port.ts";
 import type { Answer } from "../../engine/api/protocol.ts";
 import type { AuditEgress, AuditOutcome } from "../../format/audit/audit-event.ts";
 import type { Call } from "./call.ts";
+import type { Idempotency } from "./idempotency.ts";
 
 /** What a call let out to a model that writes, or would have. */
 export interface EgressTold {
@@ -38,12 +39,16 @@ export interface Context {
   /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
   durable: boolean;
   consistency: "primary" | "cached" | undefined;
+  /** The keys of the writes that the call makes, where the caller may repeat it. */
+  idempotency: Idempotency | undefined;
   /** Set by the part that learns it; becomes the `Service-Txid` header. */
   txid: number | undefined;
   /** How far object storage covers the branch; known from the same answer, and becomes `Service-Durable-Txid`. */
   durableTxid: number | undefined;
   /** The coupon of the erasure that the call has begun; becomes `Service-Erasure-Id`. */
   erasureId: string | undefined;
+  /** Whether an earlier call with the same key was answered so; becomes `Idempotency-Replayed`. */
+  isRepeat: boolean;
   /** The entity tag of what the answer holds, with its quotes; becomes the `ETag` header. */
   entityTag: string | undefined;
   /**
@@ -82,8 +87,9 @@ export function handlerEntries<Service extends DescService>(
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  const { call, deadlineMs, minTxid, durable, consistency, identity } = context;
-  return { deadlineMs, minTxid, durable, consistency, bytes, caller: callerTold(identity), trace: call.trace };
+  const { call, deadlineMs, minTxid, durable, consistency, identity, idempotency } = context;
+  const caller = callerTold(identity);
+  return { deadlineMs, minTxid, durable, consistency, bytes, caller, idempotency, trace: call.trace };
 }
 
 function callerTold(identity: Identity): CallerTold {
@@ -103,5 +109,6 @@ export const unborn: Answer<undefined> = { value: undefined, txid: 0, durableTxi
 export function seen<Value>(context: Context, answer: Answer<Value>): { readonly value: Value; readonly txid: bigint } {
   context.txid = answer.txid;
   context.durableTxid = answer.durableTxid;
+  context.isRepeat ||= answer.isRepeat ?? false;
   return { value: answer.value, txid: BigInt(answer.txid) };
 }

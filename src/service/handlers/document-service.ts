@@ -1,9 +1,10 @@
 /** Collections of documents over the wires. */
 import { create } from "@bufbuild/protobuf";
-import { FindDocsResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
-import { invalid } from "../../base/faults/errors.ts";
+import { FindDocsResponseSchema, GetDocResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
+import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { jsonElements, jsonText, setJson } from "../call/exact-json.ts";
@@ -12,7 +13,7 @@ import { databaseTarget } from "./targets.ts";
 
 type DocumentHandlers = Pick<
   ServiceHandlers<typeof DataService>,
-  "insertDocs" | "findDocs" | "updateDocs" | "deleteDocs" | "createDocIndex"
+  "insertDocs" | "findDocs" | "updateDocs" | "deleteDocs" | "putDoc" | "getDoc" | "deleteDoc" | "createDocIndex"
 >;
 
 function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "updateDocs" | "deleteDocs"> {
@@ -61,6 +62,46 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
   };
 }
 
+/** Of single documents, by their `_id`. */
+function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "deleteDoc"> {
+  return {
+    async putDoc(request, context) {
+      const { coll: collection, id } = request;
+      const doc = jsonText(request, "doc") ?? "{}";
+      const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
+      const target = await databaseTarget(node, context, request.db);
+      const input = { collection, id, doc, ...expected };
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.put", input, engineOptions(context, doc.length)),
+      );
+      tagged(context, value.hash);
+      return { ...value, txid };
+    },
+    async getDoc({ db, coll: collection, id }, context) {
+      const target = await databaseTarget(node, context, db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "docs.get", { collection, id }, engineOptions(context)),
+      );
+      if (!value) throw new ServiceError("not_found", "no document of the collection has this _id");
+      tagged(context, value.hash);
+      const response = create(GetDocResponseSchema, { hash: value.hash, txid });
+      setJson(response, "doc", value.doc);
+      return response;
+    },
+    async deleteDoc({ db, coll: collection, id, ifMatch }, context) {
+      const target = await databaseTarget(node, context, db);
+      const input = { collection, id, ...expectedHash(ifMatch, context) };
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.remove", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+  };
+}
+
 function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
   return {
     async findDocs(request, context) {
@@ -96,5 +137,5 @@ function indexes(node: NodeParts): Pick<DocumentHandlers, "createDocIndex"> {
 
 /** The handlers of documents. */
 export function documentHandlers(node: NodeParts): DocumentHandlers {
-  return { ...writers(node), ...readers(node), ...indexes(node) };
+  return { ...writers(node), ...byId(node), ...readers(node), ...indexes(node) };
 }

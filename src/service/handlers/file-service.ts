@@ -1,14 +1,9 @@
-/**
- * Files over the wires.
- *
- * Always true: what HTTP's own headers say of a file is taken as the fields of the request are; said twice with
- * different values it is refused.
- */
+/** Files over the wires. */
 import type { FileEdit as FileEditMessage, FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
-import { invalid } from "../../base/faults/errors.ts";
 import { filesFoundDefault, filesListDefault, type WrittenFile } from "../../model/files/files.ts";
 import type { FileEdit } from "../../model/files/file-edits.ts";
 import type { WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
+import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type Context, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "./node-parts.ts";
@@ -17,32 +12,9 @@ import { databaseTarget } from "./targets.ts";
 type FileHandlers = ServiceHandlers<typeof FileService>;
 type FileWrite = Extract<WriteKind, `file.${string}`>;
 
-/** The hash that the caller wants the file to have, from the field and the header. */
-function expectedHash(field: string | undefined, { call }: Context): { ifMatch?: string } {
-  const { ifMatch: header } = call.headers;
-  if (header === undefined) return present({ ifMatch: field });
-  const hash = /^\*$|^"([0-9a-f]{64})"$/.exec(header);
-  if (!hash) throw invalid('If-Match must be one hash in quotes, such as "9f86…", or *');
-  const ifMatch = hash[1] ?? "*";
-  if (field !== undefined && field !== ifMatch)
-    throw invalid("the expected hash is given twice, with different values: as if_match and as If-Match");
-  return { ifMatch };
-}
-
-/** Whether the caller wants that there is no file. */
-function expectsNone(field: boolean, { call }: Context): boolean {
-  const { ifNoneMatch } = call.headers;
-  if (ifNoneMatch !== undefined && ifNoneMatch !== "*") throw invalid("If-None-Match of a write must be *");
-  return field || ifNoneMatch !== undefined;
-}
-
 function toEdit(edit: FileEditMessage): FileEdit {
   const { oldText, afterLine, firstLine, lastLine, replaceAll, text } = edit;
   return { text, replaceAll, ...present({ oldText, afterLine, firstLine, lastLine }) };
-}
-
-function tagged(context: Context, hash: string): void {
-  context.entityTag = `"${hash}"`;
 }
 
 /** Runs a write on the database of the call. */
@@ -65,7 +37,7 @@ function writers(node: NodeParts): Pick<FileHandlers, "putFile" | "editFile" | "
   };
   return {
     async putFile({ db, path, text, ifMatch, ifAbsent }, context) {
-      const expected = { ...expectedHash(ifMatch, context), ifAbsent: expectsNone(ifAbsent, context) };
+      const expected = { ...expectedHash(ifMatch, context), ...expectsNone(ifAbsent, context) };
       return written(context, await write(node, context, db, "file.put", { path, text, ...expected }, text.length));
     },
     async editFile({ db, path, edits, ifMatch }, context) {

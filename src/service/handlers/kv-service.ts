@@ -3,6 +3,8 @@ import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
+import { hashOf } from "../../model/core/expected.ts";
+import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "./node-parts.ts";
@@ -41,20 +43,23 @@ export function kvHandlers(node: NodeParts): KvHandlers {
         await node.engine.read(target, "kv.get", input, { ...engineOptions(context), consistency }),
       );
       if (!value) throw new ServiceError("not_found", "no live value has this key");
+      tagged(context, hashOf(value.value));
       return { contentType: "text/plain", data: value.value };
     },
     async putValue(request, context) {
       const value = request.value?.data ?? new Uint8Array(0);
-      const input = { ...checked(request), value, ...present({ ttlSecs: request.ttl }) };
+      const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
+      const input = { ...checked(request), value, ...expected, ...present({ ttlSecs: request.ttl }) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
         await node.engine.write(target, "kv.put", input, engineOptions(context, value.length)),
       );
+      tagged(context, hashOf(value));
       return { txid };
     },
     async deleteValue(request, context) {
-      const input = checked(request);
+      const input = { ...checked(request), ...expectedHash(request.ifMatch, context) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(context, await node.engine.write(target, "kv.delete", input, engineOptions(context)));
       return { txid };

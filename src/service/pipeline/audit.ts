@@ -184,6 +184,8 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
     "DataService.DeleteDocs",
     { action: "docs.delete", writes: true, count: (answer) => (answer as DeleteDocsResponse).deleted },
   ],
+  ["DataService.PutDoc", { action: "docs.put", writes: true, count: () => 1 }],
+  ["DataService.DeleteDoc", { action: "docs.delete", writes: true, count: () => 1 }],
   ["DataService.CreateDocIndex", { action: "docs.index", writes: true }],
   ["DataService.UpsertVector", { action: "vectors.upsert", writes: true, count: () => 1 }],
   [

@@ -14,6 +14,7 @@ import { anonymous } from "../../control/access/identity.ts";
 import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
+import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 
 export interface PipelineOptions {
@@ -46,6 +47,7 @@ const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
+const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
@@ -137,12 +139,19 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   }
 }
 
-function listHeaders({ txid, durableTxid, erasureId, entityTag }: Context): readonly (readonly [string, string])[] {
+function listHeaders({
+  txid,
+  durableTxid,
+  erasureId,
+  entityTag,
+  isRepeat,
+}: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
   if (txid !== undefined) headers.push([txidHeader, String(txid)]);
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
+  if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
 
@@ -167,6 +176,8 @@ function openContext(call: Call, options: PipelineOptions): Context {
     deadlineMs: 0,
     minTxid: 0,
     consistency: undefined,
+    idempotency: undefined,
+    isRepeat: false,
     durable: options.durability === "durable",
     txid: undefined,
     durableTxid: undefined,
@@ -198,4 +209,5 @@ function readHeaders(call: Call, context: Context): void {
   }
   context.consistency = consistency;
   context.durable ||= durability === "durable";
+  context.idempotency = readIdempotency(call);
 }

@@ -10,11 +10,11 @@ import {
   listFileVersions,
   putFile,
   searchFiles,
-  type Expected,
   type WrittenFile,
 } from "../../../../src/model/files/files.ts";
 import { fileVersionsBytesMax, fileVersionsMax, strayFiles } from "../../../../src/model/files/file-store.ts";
 import type { Tx } from "../../../../src/model/core/transaction.ts";
+import type { Expected } from "../../../../src/model/core/expected.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
