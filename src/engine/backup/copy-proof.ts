@@ -9,7 +9,7 @@ import type { World } from "../../base/world.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
 import { databasePrefix, segmentKey } from "../../format/keys/object-keys.ts";
 import { reportDatabase } from "../rescue/database-report.ts";
-import { Findings } from "../rescue/findings.ts";
+import { findingKinds, Findings } from "../rescue/findings.ts";
 import { takeInventory, type DatabaseInventory } from "../rescue/inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
@@ -60,13 +60,9 @@ export async function proveCopy(
     restored,
     rotten,
     faults: findings.all
-      .filter(({ kind }) => isFault(kind))
+      .filter(({ kind }) => findingKinds[kind].severity !== "note")
       .map(({ uuid, branch, what }) => `${uuid}${branch === undefined ? "" : `@${branch}`}: ${what}`),
   };
-}
-
-function isFault(kind: string): boolean {
-  return !["unreferenced", "condemned", "foreign", "head_unlisted"].includes(kind);
 }
 
 async function restoreBranches(

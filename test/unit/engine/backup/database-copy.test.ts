@@ -2,8 +2,11 @@
 import { expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
 import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
+import { realWorld } from "../../../../src/base/world.ts";
+import { proveCopy } from "../../../../src/engine/backup/copy-proof.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
 import { takeInventory } from "../../../../src/engine/rescue/inventory.ts";
+import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { decodeCatalog, encodeCatalog } from "../../../../src/format/history/catalog.ts";
 import { decodeManifest } from "../../../../src/format/history/manifest.ts";
 import { catalogKey, manifestKey } from "../../../../src/format/keys/object-keys.ts";
@@ -11,6 +14,7 @@ import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { ReadOnlyStore } from "../../../../src/store/read-only-store.ts";
+import { temporaryDirectory } from "../../../support/temporary.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -108,6 +112,11 @@ test("a first write on its way is no damage: its object is there, and its manife
     );
   expect(await copy()).toMatchObject({ kind: "copied", branchIds: [], objects: 0 });
   expect(await to.get(head)).toBeUndefined();
+  // The proof that follows says the same of the copy.
+  const source = (uuid: string): PageSource => ({ store: to, uuid, press: inlinePress, disk: soundDisk });
+  const parts = { world: realWorld(), source, scratchDirectory: temporaryDirectory() };
+  for (const depth of ["sample", "restore"] as const)
+    expect((await proveCopy(parts, new Map([[node.uuid, []]]), depth)).faults).toEqual([]);
   // From the catalog's next change on a manifest that is missing is one that was lost.
   await from.delete(catalog);
   await from.put(catalog, encodeCatalog({ ...written, seq: 1 }), { kind: "absent" });
