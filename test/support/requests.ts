@@ -52,7 +52,12 @@ function memorySamples(at: Profile): [string, Request][] {
     ["MemoryService.ListProfiles", { ns: at.ns }],
     [
       "MemoryService.Ingest",
-      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true }] },
+      {
+        ...at,
+        memories: [
+          { type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true, subject: "u" },
+        ],
+      },
     ],
     ["MemoryService.ListMemories", { ...at }],
     [
@@ -63,6 +68,7 @@ function memorySamples(at: Profile): [string, Request][] {
         topic_key: "none",
         session_id: "s",
         source: "me",
+        subject: "u",
         created_from: 0,
         created_to: 1,
         filter: { a: 1 },
@@ -88,6 +94,7 @@ function memorySamples(at: Profile): [string, Request][] {
         filter: { a: 1 },
         since: 0,
         until: 1,
+        subject: "u",
         prefer_session_id: "s",
         k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
       },
@@ -125,7 +132,7 @@ function memorySamples(at: Profile): [string, Request][] {
 function dataSamples(db: string): [string, Request][] {
   const docs = { db, coll: "c" };
   return [
-    ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2] }],
+    ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2], subject: "u" }],
     [
       "DataService.AppendTurns",
       {
@@ -152,15 +159,18 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.GetValues", { db, ns: "n", keys: ["k"] }],
     ["DataService.PutValues", { db, ns: "n", items: [{ key: "k", text: "v", ttl: 60, if_absent: false }] }],
     ["DataService.DeleteValues", { db, ns: "n", items: [{ key: "k" }] }],
-    ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }] }],
+    ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }], subject: "u" }],
     ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0 }],
     ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
     ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
-    ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false }],
+    ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false, subject: "u" }],
     ["DataService.GetDoc", { ...docs, id: "d" }],
     ["DataService.DeleteDoc", { ...docs, id: "d" }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
-    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine" }],
+    [
+      "DataService.UpsertVector",
+      { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine", subject: "u" },
+    ],
     [
       "DataService.UpsertVectors",
       { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }], metric: "cosine" },
@@ -187,7 +197,7 @@ function dataSamples(db: string): [string, Request][] {
 function fileSamples(db: string): [string, Request][] {
   const at = { db, path: "notes/a.md" };
   return [
-    ["FileService.PutFile", { ...at, text: "one\n", if_absent: false }],
+    ["FileService.PutFile", { ...at, text: "one\n", if_absent: false, subject: "u" }],
     ["FileService.GetFile", at],
     ["FileService.EditFile", { ...at, edits: [{ after_line: 0, text: "two" }] }],
     ["FileService.ListFiles", { db }],

@@ -28,6 +28,7 @@ import { getField, isObject, jsonText, parseJson, setField, storedJson, type Jso
 import { idField, parsePath } from "./docs-path.ts";
 import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
 import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
+import { putSubject } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export { docsSchema } from "./docs-index.ts";
@@ -64,7 +65,7 @@ function openCollection(tx: Tx, name: string): Collection {
  */
 export function insertDocs(
   tx: Tx,
-  input: { readonly collection: string; readonly docs: readonly string[] },
+  input: { readonly collection: string; readonly docs: readonly string[]; readonly subject?: string },
 ): { readonly ids: readonly string[] } {
   checkCollectionName("collection", input.collection);
   if (input.docs.length < 1 || input.docs.length > limits.docsInsertMax)
@@ -83,6 +84,7 @@ export function insertDocs(
         `docs[${index}].${idField} is already the ${idField} of a document in this collection`,
       );
     addEntries(tx, collection.indexes, lastInsertRowid, value);
+    putSubject(tx, { kind: "document", place: collection.number, owner: lastInsertRowid }, input.subject);
   }
   return { ids: docs.map((doc) => doc.id) };
 }

@@ -24,6 +24,7 @@ import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
+import { checkSubject, putSubject } from "../core/subjects.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
@@ -50,6 +51,8 @@ export interface MemoryInput {
   readonly ttlSecs?: number;
   /** JSON text of an object. No part of what makes two memories the same. */
   readonly metadata?: string;
+  /** Whom it is about; part of what makes two memories the same. */
+  readonly subject?: string;
   /** Pins it, and the existing one of a duplicate; false and absent change nothing. */
   readonly pinned?: boolean;
 }
@@ -84,7 +87,7 @@ export function checkMemoryCount(count: number): void {
 
 /** Refuses one memory of an ingest that could not be taken; `name` is its place. */
 export function checkMemory(name: string, memory: MemoryInput): void {
-  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
+  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata, subject } = memory;
   if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
   checkText(`${name}.summary`, summary, summaryBytesMax);
   if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
@@ -98,6 +101,7 @@ export function checkMemory(name: string, memory: MemoryInput): void {
   if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
   if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
+  if (subject !== undefined) checkSubject(`${name}.subject`, subject);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
     checkTtl(`${name}.ttl`, ttlSecs);
@@ -122,6 +126,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
     ...memory,
     topicKey: memory.topicKey,
     sessionId: memory.sessionId,
+    subject: memory.subject,
     content: content.value,
   });
   const same = findDuplicate(tx, identity);
@@ -135,6 +140,7 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   if (memory.type === "instruction") indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
+  putSubject(tx, { kind: "memory", owner: row }, memory.subject);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);

@@ -1,6 +1,7 @@
 /** A memory as it is given out. */
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { joinedPins } from "./memory-pins.ts";
+import { subjectColumn } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
@@ -44,6 +45,8 @@ export interface MemoryRecord {
   expiresAt?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
+  /** Whom it is about; absent where that was not said. */
+  subject?: string;
   /** Where it is pinned only. */
   pinned?: true;
   /** On a recall only: fused relevance. */
@@ -59,7 +62,8 @@ export interface MemoryRecord {
 }
 
 /** A record as SQL gives it. */
-type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned"> & {
+type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "subject"> & {
+  readonly subject: string | null;
   readonly expiresAt: number | null;
   readonly metadata: string | null;
   readonly pinned: number;
@@ -73,15 +77,17 @@ export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
-            ${column} AS metadata, ${pins.column} AS pinned
+            ${column} AS metadata, ${pins.column} AS pinned,
+            ${subjectColumn(view, "memory", "m.row")} AS subject
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
        ${join} ${pins.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, pinned, ...record }) => ({
+  return found.map(({ expiresAt, metadata, pinned, subject, ...record }) => ({
     ...record,
     ...(expiresAt !== null && { expiresAt }),
     ...(metadata !== null && { metadata }),
+    ...(subject !== null && { subject }),
     ...(pinned === 1 && { pinned: true as const }),
   }));
 }

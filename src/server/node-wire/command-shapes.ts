@@ -46,6 +46,7 @@ const filters = {
   types: maybe(list(text)),
   sessionId: maybe(text),
   source: maybe(text),
+  subject: maybe(text),
   includeSuperseded: maybe(boolean),
   createdFromMs: maybe(number),
   createdToMs: maybe(number),
@@ -72,6 +73,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   source: maybe(text),
   ttlSecs: maybe(number),
   metadata: maybe(text),
+  subject: maybe(text),
   pinned: maybe(boolean),
 });
 
@@ -80,11 +82,12 @@ const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
   content: text,
   turnId: maybe(text),
   metadata: maybe(text),
+  subject: maybe(text),
   embedding: maybe(vector),
   embeddedBy: maybe(maker),
 });
 
-const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
+const vectorItem = { id: text, embedding: vector, metadata: maybe(text), subject: maybe(text) };
 
 const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   oldText: maybe(text),
@@ -103,6 +106,7 @@ const recordTargets = {
   key: record<Named<"key">>({ kind: oneOf("key"), ns: text, key: text }),
   document: record<Named<"document">>({ kind: oneOf("document"), collection: text, id: text }),
   vector: record<Named<"vector">>({ kind: oneOf("vector"), collection: text, id: text }),
+  subject: record<Named<"subject">>({ kind: oneOf("subject"), subject: text }),
 };
 
 const erasedRecords = record<ErasedRecords>({
@@ -118,7 +122,7 @@ const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   ...recordTargets,
 });
 
-const kvWrite = { key: text, value: bytes, ttlSecs: maybe(number) };
+const kvWrite = { key: text, value: bytes, ttlSecs: maybe(number), subject: maybe(text) };
 
 /** Of a write on a condition. */
 const expected = { ifMatch: maybe(text), ifAbsent: maybe(boolean) };
@@ -162,6 +166,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     sessionId: text,
     role: text,
     content: text,
+    subject: maybe(text),
     embedding: maybe(vector),
     embeddedBy: maybe(maker),
   }),
@@ -185,10 +190,10 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "kv.delete": record({ ns: text, key: text, ifMatch: maybe(text) }),
   "kv.put_many": record({ ns: text, items: list(record({ ...kvWrite, ...expected })) }),
   "kv.delete_many": record({ ns: text, items: list(record({ key: text, ifMatch: maybe(text) })) }),
-  "docs.insert": record({ collection: text, docs: list(text) }),
+  "docs.insert": record({ collection: text, docs: list(text), subject: maybe(text) }),
   "docs.update": record({ collection: text, filter: text, update: text, multi: boolean }),
   "docs.delete": record({ collection: text, filter: text, multi: boolean }),
-  "docs.put": record({ collection: text, id: text, doc: text, ...expected }),
+  "docs.put": record({ collection: text, id: text, doc: text, subject: maybe(text), ...expected }),
   "docs.remove": record({ collection: text, id: text, ...expected }),
   "docs.index": record({ collection: text, path: text }),
   "vector.upsert": record({ collection: text, ...vectorItem, metric: maybe(text) }),
@@ -205,7 +210,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     filter: maybe(text),
     cursor: maybe(text),
   }),
-  "file.put": record({ path: text, text, ...expected }),
+  "file.put": record({ path: text, text, subject: maybe(text), ...expected }),
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
@@ -267,6 +272,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     fromSeq: maybe(number),
     toSeq: maybe(number),
     role: maybe(text),
+    subject: maybe(text),
     filter: maybe(text),
   }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),

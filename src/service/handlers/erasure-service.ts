@@ -56,6 +56,7 @@ function couponMessage(
     erasedTxid: Object.fromEntries(
       Object.entries(erasedTxids(coupon.points)).map(([branch, txid]) => [branch, BigInt(txid)]),
     ),
+    erased: Object.fromEntries(Object.entries(coupon.kinds ?? {}).map(([kind, n]) => [kind, BigInt(n)])),
     ...present({
       nodes: pickNames(listNodes(coupon), names),
       blockedBy: blockedBy && { checkpoints: [...blockedBy.checkpoints], branches: [...blockedBy.branches] },

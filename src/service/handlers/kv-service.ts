@@ -27,7 +27,7 @@ function checked(request: { readonly ns: string; readonly key: string }): { ns: 
   return { ns: checkCollectionName("ns", request.ns), key: checkKvKey(request.key) };
 }
 
-function entryMessage({ key, size, expiresAt, value }: KvEntry): ValueEntry {
+function entryMessage({ key, size, expiresAt, value, subject }: KvEntry): ValueEntry {
   const text = value && decodeUtf8(value);
   return create(ValueEntrySchema, {
     key,
@@ -37,6 +37,7 @@ function entryMessage({ key, size, expiresAt, value }: KvEntry): ValueEntry {
       text,
       bytes: text === undefined ? value : undefined,
       hash: value && hashOf(value),
+      subject,
     }),
   });
 }
@@ -65,12 +66,18 @@ function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "d
       if (!value) throw new ServiceError("not_found", "no live value has this key");
       tagged(context, hashOf(value.value));
       context.expiresAt = value.expiresAt;
+      context.subject = value.subject;
       return { contentType: "text/plain", data: value.value };
     },
     async putValue(request, context) {
       const value = request.value?.data ?? new Uint8Array(0);
       const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
-      const input = { ...checked(request), value, ...expected, ...present({ ttlSecs: request.ttl }) };
+      const input = {
+        ...checked(request),
+        value,
+        ...expected,
+        ...present({ ttlSecs: request.ttl, subject: request.subject }),
+      };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -105,7 +112,12 @@ function batches(node: NodeParts): Pick<KvHandlers, "getValues" | "putValues" | 
       const items = request.items.map((item, at) => ({
         key: item.key,
         value: readValue(item, at),
-        ...present({ ttlSecs: item.ttl, ifMatch: item.ifMatch, ifAbsent: item.ifAbsent || undefined }),
+        ...present({
+          ttlSecs: item.ttl,
+          ifMatch: item.ifMatch,
+          ifAbsent: item.ifAbsent || undefined,
+          subject: item.subject,
+        }),
       }));
       const bytes = items.reduce((sum, { value }) => sum + value.length, 0);
       const target = await databaseTarget(node, context, request.db);

@@ -28,6 +28,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       source: message.source,
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
+      subject: message.subject,
       pinned: message.pinned || undefined,
     }),
   };
@@ -80,6 +81,7 @@ export function memoryMessage(record: MemoryRecord): Memory {
       supersedes: record.supersedes && { values: record.supersedes },
       explain: record.explain,
       currentId: record.currentId,
+      subject: record.subject,
       pinned: record.pinned,
     }),
   });
