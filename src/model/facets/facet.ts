@@ -111,7 +111,7 @@ export function decodeCursor(kind: string, cursor: string): Place {
 }
 
 function parseTexts(text: string | undefined): readonly string[] | undefined {
-  if (text === undefined || !/^\["/.test(text)) return undefined;
+  if (text === undefined || !text.startsWith('["')) return undefined;
   try {
     const parts: unknown = JSON.parse(text);
     return Array.isArray(parts) && parts.every((part) => typeof part === "string") ? parts : undefined;
