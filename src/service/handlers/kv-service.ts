@@ -2,7 +2,6 @@
 import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
 import { hashOf } from "../../model/core/expected.ts";
 import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
@@ -14,16 +13,11 @@ type KvHandlers = Pick<ServiceHandlers<typeof DataService>, "listKeys" | "getVal
 
 /** The handlers of keys and values. */
 export function kvHandlers(node: NodeParts): KvHandlers {
-  const checked = (request: { readonly ns: string; readonly key: string }): { ns: string; key: string } => ({
-    ns: checkCollectionName("ns", request.ns),
-    key: checkKvKey(request.key),
-  });
   return {
     async listKeys(request, context) {
-      const ns = checkCollectionName("ns", request.ns);
       const target = await databaseTarget(node, context, request.db);
       const input = {
-        ns,
+        ns: request.ns,
         limit: request.limit ?? limits.kvListDefault,
         ...present({ prefix: request.prefix, cursor: request.cursor }),
       };
@@ -31,12 +25,10 @@ export function kvHandlers(node: NodeParts): KvHandlers {
       return { keys: [...value.keys], ...present({ nextCursor: value.nextCursor }), txid };
     },
     async getValue(request, context) {
-      const { consistency = context.consistency } = request;
-      if (consistency !== undefined && consistency !== "primary" && consistency !== "cached")
-        throw invalid("consistency must be primary or cached");
+      const consistency = (request.consistency as "primary" | "cached" | undefined) ?? context.consistency;
       if (context.consistency !== undefined && consistency !== context.consistency)
         throw invalid("consistency is given twice, with different values: as a query and as Service-Consistency");
-      const input = checked(request);
+      const input = { ns: request.ns, key: request.key };
       const target = await databaseTarget(node, context, request.db);
       const { value } = seen(
         context,
@@ -49,7 +41,7 @@ export function kvHandlers(node: NodeParts): KvHandlers {
     async putValue(request, context) {
       const value = request.value?.data ?? new Uint8Array(0);
       const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
-      const input = { ...checked(request), value, ...expected, ...present({ ttlSecs: request.ttl }) };
+      const input = { ns: request.ns, key: request.key, value, ...expected, ...present({ ttlSecs: request.ttl }) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -59,7 +51,7 @@ export function kvHandlers(node: NodeParts): KvHandlers {
       return { txid };
     },
     async deleteValue(request, context) {
-      const input = { ...checked(request), ...expectedHash(request.ifMatch, context) };
+      const input = { ns: request.ns, key: request.key, ...expectedHash(request.ifMatch, context) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(context, await node.engine.write(target, "kv.delete", input, engineOptions(context)));
       return { txid };
