@@ -179,9 +179,10 @@ describe("tightening", () => {
   ])("governance-04: %s may go from the looser to the stricter, never back", (path, loosestFirst) => {
     for (const [at, own] of loosestFirst.entries()) {
       for (const [baseAt, base] of loosestFirst.entries()) {
-        expect(looserFields({ [path]: own }, { [path]: base }), `${own} where the namespace has ${base}`).toEqual(
-          at < baseAt ? [path] : [],
-        );
+        expect(
+          looserFields({ [path]: own }, { [path]: base }),
+          `${String(own)} where the namespace has ${String(base)}`,
+        ).toEqual(at < baseAt ? [path] : []);
         expect(strictest({ [path]: own }, { [path]: base })).toEqual({ [path]: loosestFirst[Math.max(at, baseAt)] });
       }
       expect(looserFields({ [path]: own }, {})).toEqual([]);
