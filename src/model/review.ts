@@ -53,7 +53,9 @@ export function review(tx: Tx, { ids, verdict }: ReviewInput): { results: Review
   };
 }
 
-/** Takes the proposal out, and in again as a memory: so there is one way in, and rows are in the order of their times. */
+/**
+ * Takes the proposal out, and in again as a memory: so there is one way in, and rows are in the order of their times.
+ */
 function approve(tx: Tx, id: string, row: number): Reviewed {
   const { memory, expiresAt } = readProposal(tx, row);
   const origins = tx.connection.all<{ sessionId: string; source: string }>(

@@ -1,4 +1,4 @@
-/** Proposals and their review, and tasks that are done, over both wires: who sees them, who decides, what policy asks. */
+/** Proposals and their review, and tasks that are done, over both wires: who sees what and who decides. */
 import { onTestFinished, describe, expect, test } from "vitest";
 import { namespacesOn } from "../support/governed-namespace.ts";
 import { ok, startService, useService } from "../support/service.ts";

@@ -178,7 +178,7 @@ function findPresent(tx: Tx, identity: Uint8Array, state: "active" | "proposed")
   return undefined;
 }
 
-/** A proposal of what is proposed already: who proposed it is added, and nothing that a reviewer may have seen changes. */
+/** A proposal of what waits already: who proposed it is added, and nothing that a reviewer may have seen changes. */
 function proposeAgain(tx: Tx, { id, row, expiresAt }: Same, memory: MemoryInput): IngestResult {
   if (!isOwnOrigin(tx, row, memory)) addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) ensureSession(tx, memory.sessionId);

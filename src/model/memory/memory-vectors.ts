@@ -143,7 +143,7 @@ export function removeOutdatedSpaces(
   return { more: true };
 }
 
-/** The vector of the memory of this row and who made it, as it would come in with the memory; nothing where it has none. */
+/** The vector of the memory of this row and who made it, as it would come in with it; nothing where it has none. */
 export function memoryVector(
   view: View,
   row: number,

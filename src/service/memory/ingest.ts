@@ -1,8 +1,8 @@
 /**
  * The one way in for memories, made by a client or by a model.
  *
- * Always true: nothing is written that `checkMemories` refuses, no task outlives what policy allows, and what comes from
- * a source that policy does not trust is a proposal.
+ * Always true: nothing is written that `checkMemories` refuses, no task outlives what policy allows, and what comes
+ * from a source that policy does not trust is a proposal.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
