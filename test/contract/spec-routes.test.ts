@@ -5,7 +5,7 @@
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
-import { isRequired } from "../../src/server/rest/openapi-schema.ts";
+import { isRequired } from "../../src/service/call/constraints.ts";
 import { plainRoutes } from "../../src/server/rest/openapi.ts";
 import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
 import { answerRecords, inputRecords } from "./spec-records.ts";
@@ -15,6 +15,7 @@ import { agentMemory, controlPlane, type SpecField, type SpecRoute, substrate } 
 const extensionRoutes = new Set([
   "PATCH /v1/memory/{ns}/{profile}/memories/{id}",
   "POST /v1/memory/{ns}/{profile}/context",
+  "POST /v1/memory/{ns}/{profile}/review",
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
   "GET /v1/memory/{ns}/{profile}/memories",
@@ -60,6 +61,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "until",
     "prefer_session_id",
     "k_per_type",
+    "include_completed",
     "subject",
   ],
   "MemoryService.CreateErasure": [
@@ -78,7 +80,8 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
   "DataService.ListTurns": ["order", "limit", "cursor", "from_seq", "to_seq", "role", "filter", "subject"],
   "DataService.AppendTurn": ["subject"],
   "DataService.InsertDocs": ["subject"],
-  MemoryInput: ["metadata", "pinned", "subject"],
+  "MemoryService.Extract": ["status"],
+  MemoryInput: ["metadata", "pinned", "status", "subject"],
   "DataService.ListKeys": ["cursor", "start", "end", "order", "include"],
   "DataService.PutValue": ["if_match", "if_absent", "subject"],
   "DataService.DeleteValue": ["if_match"],

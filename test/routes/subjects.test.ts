@@ -15,7 +15,8 @@ test.each(wireNames)(
     const profile = await createErasingProfile(service.wire(name), 0);
     const db = profile.database;
     const must = (method: string, request: object): Promise<Reply> => ok(db.call(`DataService.${method}`, request));
-    const memory = (method: string, request: object): Promise<Reply> => ok(profile.call(`MemoryService.${method}`, request));
+    const memory = (method: string, request: object): Promise<Reply> =>
+      ok(profile.call(`MemoryService.${method}`, request));
     const [own, other] = ["zqownwordzq", "zqotherwordzq"];
 
     // Of each kind one record of user-7, and one of user-8.

@@ -38,6 +38,8 @@ const filters = {
   source: "chat",
   subject: "user-7",
   includeSuperseded: true,
+  includeCompleted: true,
+  states: ["active", "proposed"],
   createdFromMs: 0,
   createdToMs: 1_763_884_867_123,
   filter: '{"tag":"x"}',
@@ -95,6 +97,7 @@ const written: Written = {
             metadata: "{}",
             subject: "user-7",
             pinned: true,
+            proposed: true,
           },
           { type: "event", summary: "", content: "null" },
         ],
@@ -104,13 +107,25 @@ const written: Written = {
         results: [
           { id, status: "created", superseded: [id], embedding: "stored", expiresAt: 1_763_884_867_123 },
           { id, status: "duplicate", superseded: [] },
+          { id, status: "proposed", superseded: [] },
+        ],
+      },
+    ],
+  ],
+  "memory.review": [
+    [
+      { ids: [id], verdict: "approve" },
+      {
+        results: [
+          { id, status: "approved", superseded: [id] },
+          { id, status: "duplicate", duplicateOf: id, superseded: [] },
         ],
       },
     ],
   ],
   "memory.update": [
     [
-      { id, pinned: true, metadata: "{}", keywords: "tea", ttlSecs: 60, taskTtlMaxSecs: 3_600 },
+      { id, pinned: true, metadata: "{}", keywords: "tea", ttlSecs: 60, completed: true, taskTtlMaxSecs: 3_600 },
       { ...memory, pinned: true, supersedes: [] },
     ],
     [{ id: "unknown" }, undefined],

@@ -25,7 +25,7 @@ interface Group {
 
 /** Groups of the newest memories by a column. */
 function grouped(view: View, query: FacetQuery, column: "type" | "source"): FacetPage {
-  const present = presence(view, { superseded: false });
+  const present = presence(view, ["active"]);
   const groups = view.connection.all<Group>(
     `SELECT ${column} AS name, count(*) AS n
      FROM (SELECT * FROM __service_memory ORDER BY row DESC LIMIT ?) AS m
@@ -95,7 +95,7 @@ export const listSessionFacets: Lister = (view, query) => {
 
 /** Paths that are seen in the metadata of memories. */
 export const listMemoryMetadata: Lister = (view, query) => {
-  const present = presence(view, { superseded: false });
+  const present = presence(view, ["active"]);
   return pathsIn(view, query, {
     table: "__service_memory_metadata",
     sql: `SELECT x.metadata FROM (SELECT * FROM __service_memory_metadata ORDER BY memory DESC LIMIT ?) AS x

@@ -48,6 +48,8 @@ const filters = {
   source: maybe(text),
   subject: maybe(text),
   includeSuperseded: maybe(boolean),
+  includeCompleted: maybe(boolean),
+  states: maybe(list(text)),
   createdFromMs: maybe(number),
   createdToMs: maybe(number),
   filter: maybe(text),
@@ -75,6 +77,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   metadata: maybe(text),
   subject: maybe(text),
   pinned: maybe(boolean),
+  proposed: maybe(boolean),
 });
 
 const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
@@ -148,8 +151,10 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     metadata: maybe(text),
     keywords: maybe(text),
     ttlSecs: maybe(number),
+    completed: maybe(boolean),
     taskTtlMaxSecs: maybe(number),
   }),
+  "memory.review": record({ ids: list(text), verdict: text }),
   "memory.forget": record({ id: text }),
   "memory.forget_many": record(listInput),
   "memory.erase": record({ couponId: text, target: erasureTarget, traceKey: bytes }),

@@ -11,6 +11,7 @@ import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
+import { parseProposed } from "./review.ts";
 
 /** What the model layer takes in of a message, which is at the place; only its content is checked so far. */
 export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
@@ -30,6 +31,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       metadata: jsonText(message, "metadata"),
       subject: message.subject,
       pinned: message.pinned || undefined,
+      proposed: parseProposed(`${place}.status`, message.status),
     }),
   };
 }
@@ -43,8 +45,14 @@ export function inputMessage({
   keywords,
   sessionId,
   source,
+  proposed,
 }: MemoryInput): MemoryInputMessage {
-  const message = create(MemoryInputSchema, { type, summary, ...present({ topicKey, keywords, sessionId, source }) });
+  const status = proposed ? "proposed" : undefined;
+  const message = create(MemoryInputSchema, {
+    type,
+    summary,
+    ...present({ topicKey, keywords, sessionId, source, status }),
+  });
   setJson(message, "content", content);
   return message;
 }
@@ -83,6 +91,8 @@ export function memoryMessage(record: MemoryRecord): Memory {
       currentId: record.currentId,
       subject: record.subject,
       pinned: record.pinned,
+      status: record.status,
+      completedAt: record.completedAt === undefined ? undefined : BigInt(record.completedAt),
     }),
   });
   setJson(message, "content", record.content);
