@@ -1,8 +1,8 @@
 /**
  * What is known of a record that is erased, and the windows by which a copy of it is found on pages.
  *
- * Always true: a window ends within the record's names and the beginning of its value, so that it is the record's own as
- * far as its names are. Must not know: which records are erased.
+ * Always true: a window ends within the record's names and the beginning of its value, so that it is the record's own
+ * as far as its names are. Must not know: which records are erased.
  */
 import { encodeUtf8 } from "../base/bytes.ts";
 import { windowBytes } from "../format/erasure/traces.ts";

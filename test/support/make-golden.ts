@@ -41,6 +41,7 @@ import {
   sampleImage,
   sampleReceiptPayload,
   sampleSigningKey,
+  sampleSubjectPayload,
   sampleUnattestedPayload,
 } from "./format-samples.ts";
 
@@ -168,6 +169,7 @@ async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("coupon", 3), goldenCoupon(sampleRecordsCoupon));
   writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());
   writeFileSync(goldenFormatPath("receipt", 2), await goldenReceipt(sampleUnattestedPayload));
+  writeFileSync(goldenFormatPath("receipt", 3), await goldenReceipt(sampleSubjectPayload));
   writeFileSync(goldenFormatPath("copy"), encodeCopyRecord(sampleCopy));
 }
 

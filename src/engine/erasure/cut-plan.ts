@@ -84,8 +84,8 @@ export async function planCuts(
 }
 
 /**
- * Whether two erasures of records may have erased the same ones, which their keyed hashes do not tell: those of one kind,
- * and those of a subject with any.
+ * Whether two erasures of records may have erased the same ones, which their keyed hashes do not tell: those of one
+ * kind, and those of a subject with any.
  */
 function mayShare(kind: RecordTarget["kind"] | undefined, other: RecordTarget["kind"] | undefined): boolean {
   return kind !== undefined && other !== undefined && (kind === other || kind === "subject" || other === "subject");

@@ -2,8 +2,8 @@
  * The receipt of an erasure: what the holder of a signing key says was erased, and how it was proven.
  *
  * `{payload, alg: "EdDSA", kid, sig}`; `sig` is the base64url of an Ed25519 signature over the text
- * `palimpsest-erasure-receipt-v1` (or `-v2`, `-v3`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of
- * the payload. The text before keeps a signature from meaning anything else.
+ * `palimpsest-erasure-receipt-v1` (or `-v2`, `-v3`, after the payload's version), a NUL and the canonical JSON (RFC
+ * 8785) of the payload. The text before keeps a signature from meaning anything else.
  *
  * | member       | type    | meaning                                                                              |
  * |--------------|---------|--------------------------------------------------------------------------------------|

@@ -2,8 +2,8 @@
  * Whom records are about: a name of the caller's that a record of any kind may carry, by which all of them are found.
  *
  * Owns its table, which is made when the first subject is given: earlier files stay as they are. Always true: a row
- * belongs to a record that is there, which triggers of the file see to, whatever removes the record and whichever build;
- * a record has one subject at most. Must not know: what a record holds, how one is removed.
+ * belongs to a record that is there, which triggers of the file see to, whatever removes the record and whichever
+ * build; a record has one subject at most. Must not know: what a record holds, how one is removed.
  */
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
 import { checkText } from "../../format/core/names.ts";

@@ -1,4 +1,6 @@
-/** Everything of one subject is erased, of every kind, and nothing of another's: nothing is left, and copies are found. */
+/**
+ * Everything of one subject is erased, of every kind, and nothing of another's: nothing is left, and copies are found.
+ */
 import { readFileSync } from "node:fs";
 import { ulid } from "ulid";
 import fc from "fast-check";
