@@ -82,7 +82,8 @@ export class ErasedWindows {
         `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes,
            substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
                 octet_length(content) AS contentBytes, substr(CAST(content AS BLOB), 1, ${windowBytes}) AS content
-         FROM __service_turn WHERE session_id = ? AND (? IS NULL OR seq IN (SELECT value FROM json_each(?))) ORDER BY seq`,
+         FROM __service_turn WHERE session_id = ? AND (? IS NULL OR seq IN (SELECT value FROM json_each(?)))
+         ORDER BY seq`,
       )
       .all(sessionId, wanted, wanted) as {
       row: number;

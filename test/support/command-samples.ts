@@ -478,10 +478,7 @@ const read: Read = {
       { collection: "c", vector: embedding, k: 1, filter: "{}", metric: "dot", includeVectors: true },
       { hits: [{ id: "v", distance: -0, metadata: "{}", embedding }], metric: "dot" },
     ],
-    [
-      { collection: "c", id: "v", includeMetadata: false },
-      { hits: [], metric: "cosine" },
-    ],
+    [{ collection: "c", id: "v", includeMetadata: false }, { hits: [] }],
   ],
   "vector.get": [
     [

@@ -320,8 +320,8 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     waiting_for: coupon.waitingFor,
     awaiting,
     traces: traces && {
-      key: encodeBase64(traces.key),
-      windows: encodeBase64(traces.windows),
+      key: Buffer.from(traces.key).toString("base64"),
+      windows: Buffer.from(traces.windows).toString("base64"),
       windows_total: traces.windowsTotal,
     },
     completed_at: coupon.completedAtMs,
@@ -383,8 +383,8 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
     waitingFor: record.waiting_for,
     ...(record.awaiting && { awaiting: record.awaiting }),
     traces: traces && {
-      key: decodeBase64(traces.key),
-      windows: decodeBase64(traces.windows),
+      key: new Uint8Array(Buffer.from(traces.key, "base64")),
+      windows: new Uint8Array(Buffer.from(traces.windows, "base64")),
       windowsTotal: traces.windows_total,
     },
     completedAtMs: record.completed_at,
@@ -394,12 +394,4 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
 
 function computeSum(bytes: Uint8Array): string {
   return toHex(computeSha256(bytes)).slice(0, sumDigits);
-}
-
-function encodeBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
-}
-
-function decodeBase64(text: string): Uint8Array {
-  return new Uint8Array(Buffer.from(text, "base64"));
 }

@@ -9,7 +9,7 @@ import type { Connection, SqlParameter } from "../../sqlite/connection/connectio
 import { checkText } from "../../format/core/names.ts";
 import type { Tx, View } from "./transaction.ts";
 
-export const subjectBytesMax = 256;
+const subjectBytesMax = 256;
 
 const table = "__service_subject";
 const schema = `
@@ -160,7 +160,8 @@ export function straySubjects(connection: Connection): string | undefined {
   ]
     .map(
       ([kind, place, name, column]) =>
-        `SELECT 1 FROM ${table} WHERE kind = '${kind}' AND place = ${place} AND owner NOT IN (SELECT ${column} FROM ${name})`,
+        `SELECT 1 FROM ${table} WHERE kind = '${kind}' AND place = ${place}
+           AND owner NOT IN (SELECT ${column} FROM ${name})`,
     )
     .join(" UNION ALL ")
     .concat(" LIMIT 1");

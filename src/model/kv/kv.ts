@@ -99,7 +99,8 @@ export function kvGet(view: View, input: KvKey): KvValue | undefined {
 /** The living value of a key that was checked. */
 function readValue(view: View, { ns, key }: KvKey): KvValue | undefined {
   const found = view.connection.get<{ value: Uint8Array; expiresAt: number | null; subject: string | null }>(
-    `SELECT value, expires_at AS expiresAt, ${subjectColumn(view, "key", "__service_kv.row")} AS subject FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
+    `SELECT value, expires_at AS expiresAt, ${subjectColumn(view, "key", "__service_kv.row")} AS subject
+     FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
     ns,
     key,
     view.nowMs,

@@ -125,8 +125,8 @@ export function loadTurns(
   const turns = view.connection.all<
     TurnRecord & { turnId: string | null; metadata: string | null; subject: string | null }
   >(
-    `SELECT ${turnColumns}, ${columns}, ${subjectColumn(view, "turn", "t.row")} AS subject FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
-      `wanted.value ${join} ORDER BY wanted.key`,
+    `SELECT ${turnColumns}, ${columns}, ${subjectColumn(view, "turn", "t.row")} AS subject FROM json_each(?) AS wanted
+     CROSS JOIN __service_turn AS t ON t.row = wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(rows.map(({ row }) => row)),
   );
   return turns.map(({ turnId, metadata, subject, ...turn }) => ({

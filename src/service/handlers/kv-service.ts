@@ -143,8 +143,8 @@ export function kvHandlers(node: NodeParts): KvHandlers {
         ...present({ prefix, start, end, order, cursor, include }),
       };
       const { value, txid } = seen(context, await node.engine.read(target, "kv.list", input, engineOptions(context)));
-      const entries = (value.entries ?? []).map(entryMessage);
-      return { keys: [...value.keys], entries, ...present({ nextCursor: value.nextCursor }), txid };
+      const entries = value.entries && { values: value.entries.map(entryMessage) };
+      return { keys: [...value.keys], ...present({ entries, nextCursor: value.nextCursor }), txid };
     },
   };
 }

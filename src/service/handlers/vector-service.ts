@@ -113,7 +113,7 @@ function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "delet
   };
 }
 
-function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listVectors" | "getVector"> {
+function searchers(node: NodeParts): Pick<VectorHandlers, "searchVectors"> {
   return {
     async searchVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
@@ -142,10 +142,15 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
             hit.metadata,
           ),
         ),
-        metric: value.metric,
+        ...present({ metric: value.metric }),
         txid,
       };
     },
+  };
+}
+
+function readers(node: NodeParts): Pick<VectorHandlers, "listVectors" | "getVector"> {
+  return {
     async listVectors(request, context) {
       const input = {
         collection: checkCollectionName("collection", request.coll),
@@ -180,5 +185,5 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
 
 /** The handlers of vectors. */
 export function vectorHandlers(node: NodeParts): VectorHandlers {
-  return { ...writers(node), ...removers(node), ...readers(node) };
+  return { ...writers(node), ...removers(node), ...searchers(node), ...readers(node) };
 }

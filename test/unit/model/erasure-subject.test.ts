@@ -186,7 +186,7 @@ test("memories of different subjects are different; the same of one subject is a
   expect(listMemories(view(), {}).memories).toHaveLength(2);
 });
 
-test("a key, a document and a vector keep their subject until another or none is named; files have one for each version", () => {
+test("keys, documents and vectors keep their subject until another is named; files have one a version", () => {
   const of = (subject?: string) => (subject === undefined ? {} : { subject });
   const put = (subject?: string) =>
     write((tx) => {
