@@ -14,6 +14,7 @@ import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
 import { runRepeatable, type IdempotencyKey, type RepeatableAnswer } from "./core/idempotency.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
+import { listChanges } from "./core/change-log.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { ingest } from "./memory/memory-ingest.ts";
@@ -134,6 +135,7 @@ export const readCommands = {
   "turn.search": searchTurns,
   "kv.get": kvGet,
   "kv.list": kvList,
+  "changes.list": listChanges,
   "docs.find": findDocs,
   "docs.get": getDoc,
   "vector.search": searchVectors,

@@ -8,6 +8,7 @@ import { invalid } from "../base/faults/errors.ts";
 import { encodeUtf8, isWellFormed, utf8Length, decodeUtf8 } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey } from "../format/core/names.ts";
+import { note } from "./core/change-notes.ts";
 import { checkExpected, hashOf, type Expected } from "./core/expected.ts";
 import { checkTtl } from "./core/ttl.ts";
 import type { Tx, View } from "./core/transaction.ts";
@@ -54,7 +55,7 @@ export function kvPut(
   if (ttlSecs !== undefined) checkTtl("ttl", ttlSecs);
   checkValue(tx, input);
   // The same value for the same time changes nothing, and so costs no transaction.
-  tx.connection.run(
+  const { changes } = tx.connection.run(
     `INSERT INTO __service_kv (ns, key, expires_at, value) VALUES (?, ?, ?, ?)
      ON CONFLICT (ns, key) DO UPDATE SET expires_at = excluded.expires_at, value = excluded.value
      WHERE expires_at IS NOT excluded.expires_at OR value <> excluded.value`,
@@ -63,6 +64,7 @@ export function kvPut(
     ttlSecs === undefined ? null : tx.nowMs + ttlSecs * 1000,
     input.value,
   );
+  if (changes > 0) note(tx, "kv", "put", input.ns, input.key);
   return {};
 }
 
@@ -81,9 +83,9 @@ export function kvGet(view: View, input: KvKey): { readonly value: Uint8Array } 
 export function kvDelete(tx: Tx, input: KvKey & Pick<Expected, "ifMatch">): { readonly deleted: boolean } {
   checkKey(input);
   checkValue(tx, input);
-  return {
-    deleted: tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key).changes > 0,
-  };
+  const { changes } = tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key);
+  if (changes > 0) note(tx, "kv", "deleted", input.ns, input.key);
+  return { deleted: changes > 0 };
 }
 
 /**
@@ -147,11 +149,13 @@ export function kvList(
 
 /** Removes at most `rowsMax` rows that have expired, the longest expired first. */
 export function kvSweep(tx: Tx, input: { readonly rowsMax: number }): { readonly removed: number } {
-  const { changes } = tx.connection.run(
+  const removed = tx.connection.all<KvKey>(
     `DELETE FROM __service_kv WHERE row IN (
-       SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, row LIMIT ?)`,
+       SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, row LIMIT ?)
+     RETURNING ns, key`,
     tx.nowMs,
     input.rowsMax,
   );
-  return { removed: changes };
+  for (const { ns, key } of removed) note(tx, "kv", "expired", ns, key);
+  return { removed: removed.length };
 }

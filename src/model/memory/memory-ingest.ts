@@ -25,6 +25,7 @@ import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
 import { checkTtl } from "../core/ttl.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
@@ -127,9 +128,10 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const same = findDuplicate(tx, identity);
   if (same?.present) return acknowledge(tx, same, memory);
   // Removed here and now: what is gone must neither answer for the new memory nor block it.
-  if (same) removeMemories(tx, [same.row]);
+  if (same) removeMemories(tx, [same.row], "expired");
 
   const id = `mem_${tx.newId()}`;
+  note(tx, "memory", "created", id);
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const expiresAt = computeExpiry(tx, memory, taskTtlMaxSecs);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
@@ -167,6 +169,7 @@ function acknowledge(
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   const { id, row, expiresAt } = same;
   if (memory.pinned) pinMemory(tx, row);
+  if (isNews || memory.pinned) note(tx, "memory", "updated", id);
   return withEmbedding(
     { id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) },
     tx,
@@ -213,6 +216,7 @@ function supersede(tx: Tx, type: string, topicKey: string, id: string): string[]
     tx.nowMs,
     old.row,
   );
+  note(tx, "memory", "superseded", old.id);
   return [old.id];
 }
 

@@ -6,6 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { checkText } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { readMetadata, replaceMetadata } from "../docs/memory-metadata.ts";
@@ -80,6 +81,7 @@ export function updateMemory(
   if (pinned === false) unpinMemories(tx, [row]);
   if (metadata !== undefined) replaceMetadata(tx, { row, id }, readMetadata("metadata", metadata));
   if (keywords !== undefined) changeKeywords(tx, row, keywords === "" ? null : keywords);
+  note(tx, "memory", "updated", id);
   const [changed] = loadMemories(tx, [row]);
   return { ...changed!, supersedes: supersededBy(tx, id) };
 }
@@ -104,7 +106,7 @@ function changeKeywords(tx: Tx, row: number, keywords: string | null): void {
 /** Deletes a memory for good. What it superseded stays superseded. */
 export function deleteMemory(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
   const row = findRow(tx, input.id);
-  if (row !== undefined) removeMemories(tx, [row]);
+  if (row !== undefined) removeMemories(tx, [row], "forgotten");
   return { forgotten: row !== undefined };
 }
 
@@ -118,6 +120,7 @@ export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { re
   removeMemories(
     tx,
     expired.map(({ row }) => row),
+    "expired",
   );
   return { removed: expired.length };
 }

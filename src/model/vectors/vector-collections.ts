@@ -12,6 +12,7 @@ import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { buildCondition, details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
 import { decodeStoredVector } from "../index/vector-index.ts";
@@ -105,6 +106,7 @@ function upsertOne(tx: Tx, collection: string, { id, embedding, metadata: given 
     tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id).lastInsertRowid;
   putVector(tx, space, owner, embedding);
   putDetail(tx, space, owner, computeLength(embedding), metadata);
+  note(tx, "vector", "put", collection, id);
 }
 
 function findOwner(view: View, { space }: VectorSpace, id: string): number | undefined {
@@ -136,10 +138,14 @@ export function findCollectionVector(
   );
 }
 
-function removeOwner(tx: Tx, space: VectorSpace, owner: number): void {
+function removeOwner(tx: Tx, space: VectorSpace, collection: string, owner: number): void {
   deleteVector(tx, space, owner);
   removeDetail(tx, owner);
-  tx.connection.run("DELETE FROM __service_vector_item WHERE owner = ?", owner);
+  const { id } = tx.connection.get<{ id: string }>(
+    "DELETE FROM __service_vector_item WHERE owner = ? RETURNING id",
+    owner,
+  )!;
+  note(tx, "vector", "deleted", collection, id);
 }
 
 /** The vector of an id, or undefined. Its numbers are direction times length, to within rounding. */
@@ -232,16 +238,16 @@ export function removeVectors(
   const space = findCollection(tx, collection);
   if (filter !== undefined) parseFilter("filter", filter);
   if (!space) return { deleted: 0 };
-  if (filter !== undefined) return removeMatching(tx, space, filter, after);
+  if (filter !== undefined) return removeMatching(tx, { collection, space }, filter, after);
   const owners = [...new Set(ids)].flatMap((id) => findOwner(tx, space, id) ?? []);
-  for (const owner of owners) removeOwner(tx, space, owner);
+  for (const owner of owners) removeOwner(tx, space, collection, owner);
   return { deleted: owners.length };
 }
 
 /** Looks at as many vectors as a command may, and deletes those that meet the filter. */
 function removeMatching(
   tx: Tx,
-  space: VectorSpace,
+  { collection, space }: { readonly collection: string; readonly space: VectorSpace },
   filter: string,
   after: string,
 ): { readonly deleted: number; readonly nextCursor?: string } {
@@ -256,7 +262,7 @@ function removeMatching(
     vectorDeleteLooksMax,
   );
   const doomed = looked.filter(({ holds }) => holds === 1).slice(0, limits.vectorBatchMax);
-  for (const { owner } of doomed) removeOwner(tx, space, owner);
+  for (const { owner } of doomed) removeOwner(tx, space, collection, owner);
   const isFull = doomed.length === limits.vectorBatchMax;
   const last = isFull ? doomed.at(-1) : looked.length === vectorDeleteLooksMax ? looked.at(-1) : undefined;
   return { deleted: doomed.length, ...(last && { nextCursor: cursorAfter(last.id) }) };

@@ -263,6 +263,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),
   "kv.get": record({ ns: text, key: text }),
   "kv.list": record({ ns: text, prefix: maybe(text), limit: maybe(number), cursor: maybe(text) }),
+  "changes.list": record({ after: maybe(number), limit: maybe(number) }),
   "docs.find": record({
     collection: text,
     filter: maybe(text),
