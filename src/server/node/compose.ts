@@ -7,6 +7,7 @@
 import type { Log } from "../../base/log.ts";
 import { CopyRecords } from "../../control/databases/copy-records.ts";
 import { openAuthentication } from "./authentication.ts";
+import { BranchSignals } from "../../service/feed/branch-signals.ts";
 import { IdleMemory } from "../../sqlite/idle-memory.ts";
 import type { Config } from "../config/config.ts";
 import { Instruments } from "../observability/instruments.ts";
@@ -65,7 +66,9 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.
   const { tokens, revocations, fences } = authentication;
-  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures };
+  const signals = new BranchSignals(world);
+  local.whenMoved((uuid) => signals.moved(uuid));
+  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures, signals };
   const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
   const wires = await openWires(base, {
