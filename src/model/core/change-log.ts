@@ -232,8 +232,7 @@ export function forgetChanges(tx: Tx, isErased: (change: ChangeNote) => boolean)
     "SELECT changes FROM __service_state WHERE id = 1",
   )!;
   const newest = without(readLines(changes));
-  if (newest !== undefined)
-    connection.run("UPDATE __service_state SET changes = ? WHERE id = 1", encodeUtf8(newest));
+  if (newest !== undefined) connection.run("UPDATE __service_state SET changes = ? WHERE id = 1", encodeUtf8(newest));
   if (!connection.hasTable(table)) return;
   for (let last = 0; ;) {
     const row = connection.get<{ txid: number; entries: string }>(
