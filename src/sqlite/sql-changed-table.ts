@@ -22,7 +22,8 @@ export function findChangedTable(tokens: readonly SqlToken[]): string | undefine
   const skippedFrom = next;
   while (isWord(tokens[next]) && between.has(tokens[next]!.text)) next++;
   // An index, a trigger or a view: no table's rows.
-  if (defining.has(verb.text) && !tokens.slice(skippedFrom, next).some(({ text }) => text === "TABLE")) return undefined;
+  if (defining.has(verb.text) && !tokens.slice(skippedFrom, next).some(({ text }) => text === "TABLE"))
+    return undefined;
   const [name, dot, inSchema] = tokens.slice(next, next + 3);
   return dot?.kind === "operator" && dot.text === "." ? inSchema?.text : name?.text;
 }

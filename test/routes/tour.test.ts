@@ -21,6 +21,7 @@ const continuations = [
   "docs/context.md",
   "docs/files.md",
   "docs/keys.md",
+  "docs/feed.md",
   "docs/writes.md",
   "docs/erasure.md",
 ];

@@ -5,7 +5,7 @@ import { streamsOfDatabaseMax } from "../../src/service/feed/stream-places.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { startGuarded, useGuarded } from "../support/guarded-service.ts";
 import { startLosable, startService, useService } from "../support/service.ts";
-import { Refused, watches, Watching, type Watched } from "../support/watchers.ts";
+import { type Refused, watches, Watching, type Watched } from "../support/watchers.ts";
 
 const text = { "content-type": "text/plain" };
 const service = useService({ SERVICE_DURABILITY: "standard" });

@@ -170,7 +170,9 @@ export class Transactions {
     // Commands that have room alone may have none together: the group fails then, and each is run by itself.
     const look = (): void => this.#options.log.requireRoom(roomEnd);
     const run = (): Transaction =>
-      view.connection.watched(look, () => runGroup(view.connection, commands, (notes) => this.#seal(view, roomEnd, notes)));
+      view.connection.watched(look, () =>
+        runGroup(view.connection, commands, (notes) => this.#seal(view, roomEnd, notes)),
+      );
     const { slices } = this.#options;
     const hasTime = items.every(({ work }) => work.kind === "write" && work.ticket === undefined);
     return slices && !hasTime ? slices.run(view.connection, run) : run();

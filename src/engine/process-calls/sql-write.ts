@@ -99,15 +99,19 @@ function runSealed<Result>(
 ): Result {
   guard.boundLog(logBytesMax);
   const notes: string[] = [];
-  const { result } = runAlone(connection, () => act(notes), () => {
-    const log = new WalFile(path, realDisk);
-    try {
-      if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
-    } finally {
-      log.close();
-    }
-    sealTransaction(connection, seal, notes);
-  });
+  const { result } = runAlone(
+    connection,
+    () => act(notes),
+    () => {
+      const log = new WalFile(path, realDisk);
+      try {
+        if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
+      } finally {
+        log.close();
+      }
+      sealTransaction(connection, seal, notes);
+    },
+  );
   return result;
 }
 

@@ -64,7 +64,13 @@ export const formats = {
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for
   // them.
-  store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1, 2, 3], reads: [1, 2, 3] },
+  store: {
+    what: "an object store",
+    where: "format.json",
+    told: "member `layout`",
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
+  },
   dataDirectory: {
     what: "a data directory",
     where: "format.json of SERVICE_DATA_DIR",

@@ -21,7 +21,7 @@ export const changeNames = {
   erasure: ["id"],
 } as const;
 
-export type ChangeKind = keyof typeof changeNames;
+type ChangeKind = keyof typeof changeNames;
 
 /** A change: what it is of, what happened to it, and its names. */
 export type ChangeNote = readonly [kind: ChangeKind, op: string, ...names: (string | number)[]];

@@ -7,7 +7,6 @@
 import type { Log } from "../../base/log.ts";
 import { CopyRecords } from "../../control/databases/copy-records.ts";
 import { openAuthentication } from "./authentication.ts";
-import { BranchSignals } from "../../service/feed/branch-signals.ts";
 import { IdleMemory } from "../../sqlite/idle-memory.ts";
 import type { Config } from "../config/config.ts";
 import { Instruments } from "../observability/instruments.ts";
@@ -53,7 +52,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   stack.defer(() => idleMemory.stop());
   // Threads that own databases, and links to the nodes that own the others.
   const nodeEngine = await openEngine(base, settings, authentication.clusterKey, instruments);
-  const { local, cluster } = nodeEngine;
+  const { local, cluster, signals } = nodeEngine;
   const engine = instruments.engine(cluster?.placement ?? local);
   // What answers calls is loaded while the engine's threads load what they are made of.
   const [{ openService }, { openWires }] = await Promise.all([import("./open-service.ts"), import("./open-wires.ts")]);
@@ -66,8 +65,6 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.
   const { tokens, revocations, fences } = authentication;
-  const signals = new BranchSignals(world);
-  local.whenMoved((uuid) => signals.moved(uuid));
   const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures, signals };
   const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.

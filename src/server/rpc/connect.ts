@@ -34,7 +34,15 @@ import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener
 import { parseHostDatabase } from "../rest/rest-router.ts";
 import { serveGrpc } from "./grpc-unary.ts";
 import { type RpcCall, RpcEndpoint, type RpcOptions } from "./rpc-endpoint.ts";
-import { toConnectError, connectForms, isEnveloped, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
+import {
+  toConnectError,
+  connectForms,
+  isEnveloped,
+  isMethodPath,
+  refuseRequest,
+  findRpcForm,
+  rpcTypes,
+} from "./rpc-protocols.ts";
 
 /** Messages of the services that are open to all, such as health: they hold a name. */
 const openMessageBytesMax = 4 * 1024;
@@ -180,7 +188,8 @@ function serve(
   options: ConnectOptions,
 ): void {
   const { endpoint } = route.calls;
-  const isGet = !isStream(endpoint) && request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
+  const isGet =
+    !isStream(endpoint) && request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
   const form = isGet ? parseQueryForm(query) : findRpcForm(request.headers["content-type"]);
   const isGrpc = request.method === "POST" && form?.protocol === "grpc" && !isStream(endpoint);
   if (!isGrpc) keepUnread(request, response, options.discards);

@@ -2,7 +2,7 @@
 import { ServiceError } from "../../base/faults/errors.ts";
 
 /** Each looks at its branch twice a second at least. */
-export const streamsMax = 1_024;
+const streamsMax = 1_024;
 export const streamsOfDatabaseMax = 64;
 
 export class StreamPlaces {

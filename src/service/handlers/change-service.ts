@@ -108,7 +108,7 @@ function toTransaction({ txid, afterTxid, at, changes, isPartial, isRewind }: Ch
 }
 
 /** A change as its message: the names that go with its kind. */
-export function toChange([kind, op, ...names]: ChangeNote): MessageInitShape<typeof ChangeSchema> {
+function toChange([kind, op, ...names]: ChangeNote): MessageInitShape<typeof ChangeSchema> {
   const named = changeNames[kind].map((name, at) => [name, name === "seq" ? BigInt(names[at]!) : names[at]]);
   return { kind, op, ...Object.fromEntries(named) };
 }
