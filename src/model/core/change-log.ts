@@ -24,13 +24,13 @@ import type { Tx, View } from "./transaction.ts";
 /** Bytes of the newest entries, which the state row holds: it must stay within its page, and small in segments. */
 export const newestChangesBytesMax = 1_024;
 /** Bytes of the changes of one transaction; of more, some are left out, and the entry says so. */
-export const entryBytesMax = 256 * 1024;
+const entryBytesMax = 256 * 1024;
 /** Bytes of all that is kept of a branch, 1 KiB for some dozen writes; beyond it the oldest go. */
-export const changesBytesMax = 256 * 1024 * 1024;
+const changesBytesMax = 256 * 1024 * 1024;
 /** Rows of the table that one commit removes at most: more than the one that it adds. */
 const rowsSweptMax = 16;
 /** Transactions and bytes of one reading. */
-export const changesPageMax = 256;
+const changesPageMax = 256;
 const changesPageBytesMax = 1024 * 1024;
 
 const table = "__service_change";
@@ -70,7 +70,7 @@ const partialFlag = 1;
 const rewindFlag = 2;
 
 /** Whether the file keeps changes. */
-export function keepsChanges(connection: Connection): boolean {
+function keepsChanges(connection: Connection): boolean {
   return formatOf(connection) >= keepingFormat;
 }
 

@@ -9,7 +9,7 @@ import type { World } from "../../base/world.ts";
 /** How long the first wait after a change is, */
 const pauseMsMin = 25;
 /** and the longest: so late is a change that nobody signals. */
-export const changePauseMsMax = 500;
+const changePauseMsMax = 500;
 /** A signal ends no wait before this: one look serves all the writes of that time. */
 const gatherMs = 5;
 
