@@ -11,7 +11,7 @@ const defining = new Set(["CREATE", "DROP", "ALTER"]);
 /** What may stand between the keyword and the table's name. */
 const between = new Set(["INTO", "FROM", "VIRTUAL", "TABLE", "IF", "NOT", "EXISTS"]);
 
-/** The name as it is written, a bare one in upper case; undefined where the statement names no table that it changes. */
+/** The name as it is written, a bare one in upper case; undefined where the statement changes none by name. */
 export function findChangedTable(tokens: readonly SqlToken[]): string | undefined {
   const at = findVerb(tokens);
   const verb = tokens[at];

@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|feed|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`:
- * every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts
- * servers that others make, when asked alone.
+ * …]|feed|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage
+ * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size
+ * small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";

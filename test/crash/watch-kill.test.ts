@@ -1,6 +1,6 @@
 /**
- * The change feed of a node that is killed while several clients write: no gap, no repeat, the order of transactions, and
- * every acknowledged write told; after the loss of its disk, a reader that saw what was lost is told so.
+ * The change feed of a node that is killed while several clients write: no gap, no repeat, in order, every
+ * acknowledged write told; after the loss of its disk, a reader that saw what was lost is told so.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";

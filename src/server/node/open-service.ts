@@ -15,7 +15,7 @@ import type { Embedding } from "../../service/embedding/embedding.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
 import { controlHandlers } from "../../service/handlers/control-service.ts";
-import { changeHandlers } from "../../service/handlers/change-service.ts";
+import { changeHandlers } from "../../service/changes/change-service.ts";
 import { dataHandlers } from "../../service/handlers/data-service.ts";
 import { fileHandlers } from "../../service/handlers/file-service.ts";
 import { memoryHandlers } from "../../service/memory/memory-service.ts";

@@ -180,7 +180,7 @@ describe("what is no state page is refused as corrupt", () => {
     const file = readFileSync(path);
     for (const root of roots) corrupt(file.subarray((root - 1) * 4096, root * 4096));
     const cell = page[8]! * 256 + page[9]!;
-    // Lengths of payload and header, and the types of the id, the format, the two numbers, the writer epoch and changes.
+    // Lengths of payload and header, and the types of the id, the format, the two numbers, writer epoch and changes.
     expect([...page.subarray(cell, cell + 9)]).toEqual([26, 1, 7, 0, 1, 1, 1, 44, 0]);
     for (const type of [2, 5, 10]) corrupt(page.with(0, type));
     corrupt(page.with(4, 0));

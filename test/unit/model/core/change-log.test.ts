@@ -322,7 +322,8 @@ test.each([
     expect(entries).toHaveLength(63);
     expect(JSON.stringify(entries)).not.toContain(name);
     const { kept } = database.connection.get<{ kept: string }>(
-      "SELECT group_concat(entries) || coalesce((SELECT CAST(changes AS TEXT) FROM __service_state), '') AS kept FROM __service_change",
+      "SELECT group_concat(entries) || coalesce((SELECT CAST(changes AS TEXT) FROM __service_state), '') AS kept " +
+        "FROM __service_change",
     )!;
     expect(kept).not.toContain(name);
     expect(entries.at(-1)!.changes).toEqual([

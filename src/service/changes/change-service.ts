@@ -6,8 +6,8 @@ import type { Target } from "../../engine/api/protocol.ts";
 import { changeNames, type ChangeNote } from "../../model/core/change-notes.ts";
 import type { ChangeEntry, ChangesPage } from "../../model/core/change-log.ts";
 import { type Context, engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
-import type { NodeParts } from "./node-parts.ts";
-import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+import { databaseTarget } from "../handlers/targets.ts";
 import { followChanges, readChanges, type Told } from "../feed/branch-changes.ts";
 import { StreamPlaces } from "../feed/stream-places.ts";
 
