@@ -117,7 +117,8 @@ export type Change = Message<"palimpsest.v1.Change"> & {
   kind: string;
 
   /**
-   * What happened to it. A memory is `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a
+   * What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`,
+   * `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a
    * turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a
    * vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or
    * made, altered or dropped); an erasure `erased`.

@@ -15,7 +15,7 @@ import { unembedMemories } from "./memory-vectors.ts";
 import type { Tx } from "../core/transaction.ts";
 
 /** Removes the memories of these rows, and notes why. What they superseded stays superseded. */
-export function removeMemories(tx: Tx, rows: readonly number[], why: "forgotten" | "expired"): void {
+export function removeMemories(tx: Tx, rows: readonly number[], why: "forgotten" | "expired" | "reviewed"): void {
   unembedMemories(tx, rows);
   removeMetadata(tx, rows);
   unpinMemories(tx, rows);
