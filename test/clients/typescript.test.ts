@@ -1,6 +1,6 @@
 /**
- * The TypeScript client beside a real node: every route of the node's own description is called by some method, and what
- * the methods promise holds.
+ * The TypeScript client beside a real node: every route of the node's own description is called by some method, and
+ * what the methods promise holds.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Palimpsest, type Profile } from "../../clients/typescript/src/index.ts";
