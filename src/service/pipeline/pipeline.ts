@@ -47,6 +47,7 @@ const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
+const expiresAtHeader = "Service-Expires-At";
 const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
@@ -144,6 +145,7 @@ function listHeaders({
   durableTxid,
   erasureId,
   entityTag,
+  expiresAt,
   isRepeat,
 }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
@@ -151,6 +153,7 @@ function listHeaders({
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
+  if (expiresAt !== undefined) headers.push([expiresAtHeader, String(expiresAt)]);
   if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
@@ -183,6 +186,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     durableTxid: undefined,
     erasureId: undefined,
     entityTag: undefined,
+    expiresAt: undefined,
     egress: undefined,
     mutates: false,
   };
