@@ -1031,17 +1031,103 @@ export interface SyncResponse {
 
 /** What DataService.ListKeys gives. */
 export interface ListKeysResponse {
-  /** The keys, sorted by their UTF-8 bytes. */
+  /** The keys, sorted by their UTF-8 bytes in the order asked for. */
   readonly keys: readonly string[];
   /** Where the next page begins; null on the last page. */
   readonly nextCursor: string | null;
   /** The transaction id of the state that was read. */
   readonly txid: number;
+  /** One for each of the keys, in their order, where `include` asks for them; else none. */
+  readonly entries: readonly ValueEntry[];
+}
+
+/** A key of a namespace with what is stored under it. */
+export interface ValueEntry {
+  /** The key. */
+  readonly key: string;
+  /** Bytes of the value. */
+  readonly size: number;
+  /** When it expires, in Unix milliseconds; absent where it stays. */
+  readonly expiresAt?: number | undefined;
+  /** The value as text, where it is UTF-8; absent where values are not asked for. */
+  readonly text?: string | undefined;
+  /** The value where it is not UTF-8, in base64; absent where `text` is there or values are not asked for. */
+  readonly bytes?: string | undefined;
+  /** SHA-256 of the value's bytes, in hexadecimal: what `if_match` of a later write may be. There with the value. */
+  readonly hash?: string | undefined;
 }
 
 /** What DataService.PutValue gives. */
 export interface PutValueResponse {
   /** The database's transaction id after the write. */
+  readonly txid: number;
+}
+
+/** What DataService.GetValues takes. */
+export interface GetValuesRequest {
+  /** The keys, 1 to 1000, each once. */
+  readonly keys: readonly string[];
+}
+
+/** What DataService.GetValues gives. */
+export interface GetValuesResponse {
+  /** The values that are there, in the order of the keys, at most 4 MiB unless one alone has more. */
+  readonly entries: readonly ValueEntry[];
+  /** Keys of values that are there and had no room in this answer: to be asked for again. */
+  readonly remaining: readonly string[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** A value to be stored: either `text` or `bytes`. */
+export interface ValueInput {
+  /** The key: 1 to 512 bytes of UTF-8. */
+  readonly key: string;
+  /** The value as text; its UTF-8 is stored. */
+  readonly text?: string | undefined;
+  /** The value as bytes, in base64. */
+  readonly bytes?: string | undefined;
+  /** Lifetime in seconds; 0 expires at once. Absent: the value stays. */
+  readonly ttl?: number | undefined;
+  /** Only if the value that is there has this hash; `*`: only if there is one. */
+  readonly ifMatch?: string | undefined;
+  /** Only if there is no value under the key. */
+  readonly ifAbsent?: boolean | undefined;
+}
+
+/** What DataService.PutValues takes. */
+export interface PutValuesRequest {
+  /** The values, 1 to 1000 of different keys. */
+  readonly items: readonly ValueInput[];
+}
+
+/** What DataService.PutValues gives. */
+export interface PutValuesResponse {
+  /** SHA-256 of each value, in hexadecimal, in the order given: what `if_match` of a later write may be. */
+  readonly hashes: readonly string[];
+  /** The database's transaction id after the write. */
+  readonly txid: number;
+}
+
+/** A key to be deleted. */
+export interface ValueDeletion {
+  /** The key: 1 to 512 bytes of UTF-8. */
+  readonly key: string;
+  /** Only if the value that is there has this hash; `*`: only if there is one. */
+  readonly ifMatch?: string | undefined;
+}
+
+/** What DataService.DeleteValues takes. */
+export interface DeleteValuesRequest {
+  /** The keys, 1 to 1000 different ones. An absent one is no error. */
+  readonly items: readonly ValueDeletion[];
+}
+
+/** What DataService.DeleteValues gives. */
+export interface DeleteValuesResponse {
+  /** How many keys were there. */
+  readonly deleted: number;
+  /** The database's transaction id after the deletion. */
   readonly txid: number;
 }
 
@@ -1175,6 +1261,8 @@ export interface UpsertVectorRequest {
   readonly embedding: readonly number[];
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some. */
   readonly metadata?: JsonObject | undefined;
+  /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
+  readonly metric?: string | undefined;
 }
 
 /** What DataService.UpsertVector gives. */
@@ -1197,6 +1285,8 @@ export interface VectorInput {
 export interface UpsertVectorsRequest {
   /** The vectors, 1 to 1000. One that is not valid fails them all; of two with one id the later stays. */
   readonly vectors: readonly VectorInput[];
+  /** The collection's metric, as of UpsertVector. */
+  readonly metric?: string | undefined;
 }
 
 /** What DataService.UpsertVectors gives. */
@@ -1223,6 +1313,8 @@ export interface VectorItem {
   readonly id: string;
   /** The metadata that it was stored with; absent when there was none. */
   readonly metadata?: JsonObject | undefined;
+  /** Its numbers, as of GetVector; absent where they are not asked for. */
+  readonly embedding?: readonly number[] | undefined;
 }
 
 /** What DataService.GetVector gives. */
@@ -1259,14 +1351,20 @@ export interface DeleteVectorsResponse {
 
 /** What DataService.SearchVectors takes. */
 export interface SearchVectorsRequest {
-  /** The query's vector, of the collection's dimension. */
-  readonly vector: readonly number[];
+  /** The query's vector, of the collection's dimension. Either it or `id`. */
+  readonly vector?: readonly number[] | undefined;
   /** How many hits, at most 1000; more are given as 1000. */
   readonly k?: number | undefined;
   /** Only vectors whose metadata meets this filter, in the language of DataService.FindDocs; a vector without metadata counts as `{}`. It narrows before the nearest are chosen, so it never starves an answer. */
   readonly filter?: JsonObject | undefined;
-  /** `cosine` (the default), `dot` or `euclid`. The lengths of vectors that were stored before these metrics came count as 1. */
+  /** `cosine`, `dot` or `euclid`. Absent: the collection's, or `cosine` where none was declared; a declared one is the only one that is taken. The lengths of vectors that were stored before these metrics came count as 1. */
   readonly metric?: string | undefined;
+  /** Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404). */
+  readonly id?: string | undefined;
+  /** Whether hits have their numbers, as of GetVector: at most 262,144 numbers, so with 1,024 dimensions `k` up to 256. */
+  readonly includeVectors?: boolean | undefined;
+  /** Whether hits have their metadata. Absent: they have. */
+  readonly includeMetadata?: boolean | undefined;
 }
 
 /** What DataService.SearchVectors gives. */
@@ -1275,6 +1373,8 @@ export interface SearchVectorsResponse {
   readonly hits: readonly VectorHit[];
   /** The transaction id of the state that was read. */
   readonly txid: number;
+  /** The metric that `distance` is of. */
+  readonly metric: string;
 }
 
 /** One vector found. */
@@ -1285,6 +1385,8 @@ export interface VectorHit {
   readonly distance: number;
   /** The metadata that it was stored with; absent when there was none. */
   readonly metadata?: JsonObject | undefined;
+  /** Its numbers; absent where they are not asked for. */
+  readonly embedding?: readonly number[] | undefined;
 }
 
 /** What FileService.PutFile takes. */
@@ -1743,8 +1845,16 @@ export interface ListKeysQuery {
   readonly prefix?: string | undefined;
   /** Keys on a page, at most 1000. */
   readonly limit?: number | undefined;
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the page before, in the same order. */
   readonly cursor?: string | undefined;
+  /** Keys from this one on only, itself included. */
+  readonly start?: string | undefined;
+  /** Keys before this one only, itself left out. */
+  readonly end?: string | undefined;
+  /** `asc` or `desc`. Absent: `asc`. */
+  readonly order?: string | undefined;
+  /** What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries. */
+  readonly include?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}/{key}. */
@@ -1779,8 +1889,12 @@ export interface DeleteDocQuery {
 export interface ListVectorsQuery {
   /** Vectors on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the page before, with the same filter. */
   readonly cursor?: string | undefined;
+  /** Only vectors whose metadata meets this filter, JSON in the language of DataService.FindDocs; a vector without metadata counts as `{}`. A page looks at 20,000 vectors at most, and may have few or none and more after it. */
+  readonly filter?: string | undefined;
+  /** Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more. */
+  readonly includeVectors?: boolean | undefined;
 }
 
 /** The query of GET /v1/db/{db}/files/{path}. */
