@@ -84,6 +84,13 @@ describe("every route has a method", () => {
     expect(await all(kv.keys())).toEqual(["k/1"]);
     await kv.delete("k/1");
     expect(await kv.get("k/1")).toBeUndefined();
+    await kv.putMany([
+      { key: "a", text: "1" },
+      { key: "b", text: "2", ifAbsent: true },
+    ]);
+    expect((await kv.getMany(["b", "x", "a"])).map(({ text }) => text)).toEqual(["2", "1"]);
+    expect((await all(kv.entries({ values: true, limit: 1 }))).map(({ key }) => key)).toEqual(["a", "b"]);
+    expect((await kv.deleteMany([{ key: "a" }])).deleted).toBe(1);
 
     const notes = db.docs<{ title_of: string; n?: number }>("notes");
     await notes.insert([

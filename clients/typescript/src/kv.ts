@@ -2,13 +2,22 @@
 import { operations } from "./generated/operations.ts";
 import type {
   DeleteValueQuery,
+  DeleteValuesResponse,
+  GetValuesResponse,
   ListKeysQuery,
   ListKeysResponse,
   PutValueQuery,
   PutValueResponse,
+  PutValuesResponse,
+  ValueDeletion,
+  ValueEntry,
+  ValueInput,
 } from "./generated/types.ts";
 import type { Scope } from "./scope.ts";
 import type { CallOptions } from "./transport.ts";
+
+/** Keys of one call that gets many. */
+const keysMax = 1_000;
 
 /** A value as it was read. */
 export interface Value {
@@ -25,11 +34,11 @@ export interface Value {
 /** The keys of one namespace of a branch. */
 export class KeyValues {
   readonly #scope: Scope;
-  readonly #ns: string;
+  readonly #path: Readonly<Record<string, string>>;
 
   constructor(scope: Scope, ns: string) {
     this.#scope = scope;
-    this.#ns = ns;
+    this.#path = { ns };
   }
 
   /** The value under a key, or undefined where there is none. */
@@ -58,13 +67,49 @@ export class KeyValues {
     return this.#scope.call(operations.deleteValue, { ...this.#at(key), query }, options);
   }
 
+  /** The values of many keys: those that are there, in the order of the keys. */
+  async getMany(keys: readonly string[], options?: CallOptions): Promise<readonly ValueEntry[]> {
+    const entries: ValueEntry[] = [];
+    let left = keys;
+    while (left.length > 0) {
+      const parts = { path: this.#path, body: { keys: left.slice(0, keysMax) } };
+      const page = await this.#scope.call<GetValuesResponse>(operations.getValues, parts, options);
+      entries.push(...page.entries);
+      left = [...page.remaining, ...left.slice(keysMax)];
+    }
+    return entries;
+  }
+
+  /** Stores many values, all or none, each on its own condition. */
+  putMany(items: readonly ValueInput[], options?: CallOptions): Promise<PutValuesResponse> {
+    return this.#scope.call(operations.putValues, { path: this.#path, body: { items } }, options);
+  }
+
+  /** Deletes many keys, all or none, each on its own condition. */
+  deleteMany(items: readonly ValueDeletion[], options?: CallOptions): Promise<DeleteValuesResponse> {
+    return this.#scope.call(operations.deleteValues, { path: this.#path, body: { items } }, options);
+  }
+
+  /** All keys with their sizes and expiries, or with `values` their values and hashes too. */
+  entries(
+    query: Omit<ListKeysQuery, "cursor" | "include"> & { readonly values?: boolean } = {},
+    options?: CallOptions,
+  ): AsyncGenerator<ValueEntry, void, undefined> {
+    const { values = false, ...rest } = query;
+    const parts = { path: this.#path, query: { ...rest, include: values ? "values" : "details" } };
+    return this.#scope.list(operations.listKeys, parts, ({ entries }: ListKeysResponse) => entries, options);
+  }
+
   /** All keys, or those that begin with `prefix`, in the order of their bytes. */
-  keys(query: Omit<ListKeysQuery, "cursor"> = {}, options?: CallOptions): AsyncGenerator<string, void, undefined> {
-    const parts = { path: { ns: this.#ns }, query };
+  keys(
+    query: Omit<ListKeysQuery, "cursor" | "include"> = {},
+    options?: CallOptions,
+  ): AsyncGenerator<string, void, undefined> {
+    const parts = { path: this.#path, query };
     return this.#scope.list(operations.listKeys, parts, ({ keys }: ListKeysResponse) => keys, options);
   }
 
   #at(key: string): { readonly path: Readonly<Record<string, string>> } {
-    return { path: { ns: this.#ns, key } };
+    return { path: { ...this.#path, key } };
   }
 }

@@ -279,10 +279,13 @@ function isSafeAsItIs(operation: Operation, parts: CallParts): boolean {
 
 function isConditional({ query, body }: CallParts): boolean {
   const asks = (part: unknown): boolean =>
-    typeof part === "object" &&
-    part !== null &&
-    (("ifMatch" in part && part.ifMatch !== undefined) || ("ifAbsent" in part && part.ifAbsent !== undefined));
-  return asks(query) || asks(body);
+    Array.isArray(part)
+      ? part.some(asks)
+      : typeof part === "object" &&
+        part !== null &&
+        (("ifMatch" in part && part.ifMatch !== undefined) || ("ifAbsent" in part && part.ifAbsent !== undefined));
+  const parts = typeof body === "object" && body !== null ? Object.values(body) : [];
+  return asks(query) || asks(body) || parts.some((part) => Array.isArray(part) && asks(part));
 }
 
 /** The caller's key, or one of the client's where a call could not be made again without. */
