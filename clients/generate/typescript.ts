@@ -89,23 +89,27 @@ function inBrackets(type: string): string {
 }
 
 /** `shapes.ts`: which fields of which object hold named objects, the only places the codec goes into. */
-export function shapesSource({ named }: Description): string {
-  const shapes = Object.fromEntries(
+export function shapesSource(description: Description): string {
+  return [
+    note,
+    "",
+    "/** Of each object, the fields (by the wire's names) whose values are objects with a name, alone, listed or mapped. */",
+    `export const shapes: { readonly [name: string]: { readonly [field: string]: string } } = ${JSON.stringify(findShapes(description))};`,
+    "",
+  ].join("\n");
+}
+
+/** Of each object that holds others, which fields do; `*` before a name says that they are the values of a map. */
+export function findShapes({ named }: Description): Readonly<Record<string, Readonly<Record<string, string>>>> {
+  return Object.fromEntries(
     named.flatMap(({ name, fields }) => {
       const inner = fields.flatMap((field) => {
         const found = nameIn(field.form);
         return found === undefined ? [] : [[field.name, found] as const];
       });
-      return [[name, Object.fromEntries(inner)] as const];
+      return inner.length === 0 ? [] : [[name, Object.fromEntries(inner)] as const];
     }),
   );
-  return [
-    note,
-    "",
-    "/** Of each object, the fields (by the wire's names) whose values are objects with a name, alone, listed or mapped. */",
-    `export const shapes: { readonly [name: string]: { readonly [field: string]: string } } = ${JSON.stringify(shapes)};`,
-    "",
-  ].join("\n");
 }
 
 function nameIn(form: Form): string | undefined {

@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Palimpsest, type Profile } from "../../clients/typescript/src/index.ts";
+import { findUncalled } from "../support/called-routes.ts";
 import { startService, type Service } from "../support/service.ts";
 
 let service: Service;
@@ -195,19 +196,7 @@ describe("every route has a method", () => {
   });
 
   test("and there is no other", async () => {
-    const { paths } = (await client.openapi()) as { paths: Record<string, Record<string, { operationId: string }>> };
-    const uncalled = Object.entries(paths).flatMap(([path, operations]) => {
-      const pattern = new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+")}$`);
-      return Object.entries(operations)
-        .filter(
-          ([method]) =>
-            !sent.some((line) => {
-              const [name, target] = line.split(" ") as [string, string];
-              return name === method.toUpperCase() && pattern.test(target);
-            }),
-        )
-        .map(([, { operationId }]) => operationId);
-    });
-    expect(uncalled).toEqual([]);
+    const { paths } = (await client.openapi()) as { paths: Parameters<typeof findUncalled>[0] };
+    expect(findUncalled(paths, sent)).toEqual([]);
   });
 });
