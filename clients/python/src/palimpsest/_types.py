@@ -21,7 +21,7 @@ class MintDatabaseTokenRequest(TypedDict, total=False):
     """What ControlService.MintDatabaseToken takes."""
     scope: Required[str]
     """`read`, `write` or `admin`; each includes the one before."""
-    expires_in: int
+    expires_in: int | None
     """Lifetime in seconds, at most 2592000 (30 days)."""
 
 
@@ -29,7 +29,7 @@ class MintNamespaceTokenRequest(TypedDict, total=False):
     """What ControlService.MintNamespaceToken takes."""
     scope: Required[str]
     """`read`, `write` or `admin`; each includes the one before."""
-    expires_in: int
+    expires_in: int | None
     """Lifetime in seconds, at most 2592000 (30 days)."""
 
 
@@ -47,21 +47,21 @@ class MemoryInputDict(TypedDict, total=False):
     """A one-line gist, found by its words; not blank, at most 8 KiB."""
     content: Required[Json]
     """The full payload: any JSON, at most 1 MiB; null is a value like any other."""
-    topic_key: str
+    topic_key: str | None
     """The topic on which a `fact` or `instruction` supersedes the one before; refused on other types."""
-    keywords: str
+    keywords: str | None
     """Further words to be found by, separated by spaces."""
-    embedding: Sequence[float]
+    embedding: Sequence[float] | None
     """The memory's vector. Absent: the node makes one where an embedder is configured (not for tasks)."""
-    session_id: str
+    session_id: str | None
     """The session it comes from, 1 to 128 bytes."""
-    source: str
+    source: str | None
     """The agent it comes from; provenance, not identity."""
-    ttl: int
+    ttl: int | None
     """Lifetime in seconds of a `task`, clamped by the policy's `memory.task_ttl_max_secs`; refused on other types."""
-    metadata: Mapping[str, Json]
+    metadata: Mapping[str, Json] | None
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. It is no part of what makes two memories the same: that of a duplicate is passed over."""
-    pinned: bool
+    pinned: bool | None
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
 
 
@@ -73,95 +73,95 @@ class IngestRequest(TypedDict, total=False):
 
 class UpdateMemoryRequest(TypedDict, total=False):
     """What MemoryService.UpdateMemory takes: what is to be changed, at least one field beside the address."""
-    pinned: bool
+    pinned: bool | None
     """Whether it is pinned. Absent: as it was."""
-    metadata: Mapping[str, Json]
+    metadata: Mapping[str, Json] | None
     """What else is to be known of it, in the place of all that was: an object as with Ingest. `{}` takes it away. Absent: as it was."""
-    keywords: str
+    keywords: str | None
     """Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were."""
-    ttl: int
+    ttl: int | None
     """Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was."""
 
 
 class ForgetMemoriesRequest(TypedDict, total=False):
     """What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one."""
-    types: Sequence[str]
+    types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
-    topic_key: str
+    topic_key: str | None
     """Memories of exactly this topic only."""
-    session_id: str
+    session_id: str | None
     """Memories of this session only."""
-    source: str
+    source: str | None
     """Memories that this agent ingested only."""
-    created_from: int
+    created_from: int | None
     """Memories stored at or after this time, in Unix milliseconds."""
-    created_to: int
+    created_to: int | None
     """Memories stored before this time, in Unix milliseconds."""
-    filter: Mapping[str, Json]
+    filter: Mapping[str, Json] | None
     """Memories whose metadata meets this filter only, in the language of DataService.FindDocs."""
-    include_superseded: bool
+    include_superseded: bool | None
     """Also memories that were superseded."""
-    limit: int
+    limit: int | None
     """How many to forget at most, newest first; at most 1000, more are taken as 1000."""
-    cursor: str
+    cursor: str | None
     """`next_cursor` of the call before."""
 
 
 class MinScore(TypedDict, total=False):
     """Floors below which a channel alone does not make a memory relevant."""
-    keyword: float
+    keyword: float | None
     """For words: the least coverage, from 0 to 1 (see MemoryExplanation.coverage), instead of all that the node asks of words."""
-    vector: float
+    vector: float | None
     """For vectors: the least cosine similarity, from -1 to 1."""
 
 
 class TypeCounts(TypedDict, total=False):
     """How many memories of each type a recall gives at most. Each from 1 to 1000; more are given as 1000."""
-    fact: int
+    fact: int | None
     """Facts."""
-    event: int
+    event: int | None
     """Events."""
-    instruction: int
+    instruction: int | None
     """Instructions."""
-    task: int
+    task: int | None
     """Tasks."""
 
 
 class RecallRequest(TypedDict, total=False):
     """What MemoryService.Recall takes. At least one of `query`, `embedding` and `topic_key` must be given."""
-    query: str
+    query: str | None
     """Free text for the keyword channel; plain words, never a query language. Also embedded where the node can."""
-    embedding: Sequence[float]
+    embedding: Sequence[float] | None
     """The query's vector, for the vector channel. One of another dimension than the profile's vectors is passed over."""
-    topic_key: str
+    topic_key: str | None
     """An exact topic; weighs more than the other channels together."""
-    types: Sequence[str]
+    types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
-    session_id: str
+    session_id: str | None
     """Memories of this session only."""
-    source: str
+    source: str | None
     """Memories that this agent ingested only."""
-    k: int
+    k: int | None
     """How many memories, at most 1000; more are given as 1000. With `k_per_type` and without `k`, as many as that says. Turns are as many at most, 8 without `k`."""
-    include_superseded: bool
+    include_superseded: bool | None
     """Also memories that were superseded; each says in `current_id` which memory holds now."""
-    include_turns: bool
+    include_turns: bool | None
     """Also search the transcript: fills `turns`. Needs a vector, given or made by the node."""
-    min_score: MinScore
+    min_score: MinScore | None
     """Floors of the channels, instead of the node's."""
-    explain: bool
+    explain: bool | None
     """Say of each memory why it was found, and in `near_misses` what came near and was left out."""
-    filter: Mapping[str, Json]
+    filter: Mapping[str, Json] | None
     """Memories whose metadata meets this filter only, in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object. Turns are not filtered."""
-    search_turns: bool
+    search_turns: bool | None
     """Also search the transcript by the words of `query`: fills `turns` with those whose words, together with those of the turns around them, are about it, most relevant first; together with `include_turns` both ways are fused. `min_score.keyword` holds for turns too. Turns of files from before this search are not found by words."""
-    since: int
+    since: int | None
     """Memories stored, and turns appended, at or after this time, in Unix milliseconds, on every channel. Absent: from the first."""
-    until: int
+    until: int | None
     """Memories stored, and turns appended, before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
-    prefer_session_id: str
+    prefer_session_id: str | None
     """Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in."""
-    k_per_type: TypeCounts
+    k_per_type: TypeCounts | None
     """So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list."""
 
 
@@ -169,27 +169,27 @@ class ContextSectionInput(TypedDict, total=False):
     """A part of a context block, as it is asked for."""
     name: Required[str]
     """`instructions`: active instructions, pinned ones first, then the newest; each whole or not at all. `facts`: pinned facts and events, then the newest active facts. `memories`: what a recall with the same question finds and no other section shows, the most relevant first. `turns`: the last turns of a session, oldest first. `tasks`: tasks that have not expired, pinned ones first, then those that expire soonest."""
-    share: int
+    share: int | None
     """Its share of the room, from 1 to 100, beside those of the other sections; what all of them leave goes to the first that has more to show, what that leaves to the next. Absent: 30 for `instructions`, 20 for `facts`, 30 for `memories`, 15 for `turns`, 5 for `tasks`."""
-    max_lines: int
+    max_lines: int | None
     """At most so many lines, from 1 to 1000; `memories` has at most 32. Absent: 200 for `instructions`, 100 for `facts`, 16 for `memories`, 10 for `turns`, 100 for `tasks`."""
 
 
 class GetContextRequest(TypedDict, total=False):
     """What MemoryService.GetContext takes."""
-    query: str
+    query: str | None
     """What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty."""
-    embedding: Sequence[float]
+    embedding: Sequence[float] | None
     """The query's vector, as Recall takes it."""
-    max_tokens: int
+    max_tokens: int | None
     """What the block may count at most, from 200 to 32000, with its tags and headings. Quarters of a token are counted for each character of it: one for a space or a letter from a to z, three for a letter from A to Z or a digit, two for any other up to U+07FF, four for any up to U+FFFF, eight beyond; the sum is rounded up to tokens. For prose that is more than common tokenizers need, but no count is exact for all of them."""
-    format: str
+    format: str | None
     """`markdown` or `json`: what stands between the tags. Absent: `markdown`."""
-    sections: Sequence[ContextSectionInput]
+    sections: Sequence[ContextSectionInput] | None
     """The sections in their order, each once. None: all five, in the order in which they are listed there."""
-    session_id: str
+    session_id: str | None
     """The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active."""
-    now: int
+    now: int | None
     """The time that ages are measured against, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here."""
 
 
@@ -197,15 +197,15 @@ class AskRequest(TypedDict, total=False):
     """What MemoryService.Ask takes."""
     question: Required[str]
     """The question; not blank."""
-    types: Sequence[str]
+    types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
-    session_id: str
+    session_id: str | None
     """Memories of this session only."""
-    source: str
+    source: str | None
     """Memories that this agent ingested only."""
-    k: int
+    k: int | None
     """How many memories the model sees, at most 1000."""
-    include_superseded: bool
+    include_superseded: bool | None
     """Also memories that were superseded."""
 
 
@@ -213,57 +213,57 @@ class ExtractRequest(TypedDict, total=False):
     """What MemoryService.Extract takes."""
     turns: Required[Sequence[Mapping[str, Json]]]
     """The turns, 1 to 500 in at most 256 KiB of JSON, each an object with `role` (string) and `content` (any JSON); other members are ignored and stay on the node."""
-    session_id: str
+    session_id: str | None
     """The session that the memories will carry."""
-    source: str
+    source: str | None
     """The agent that the memories will carry."""
-    dry_run: bool
+    dry_run: bool | None
     """Propose only; nothing is written."""
 
 
 class CreateErasureRequest(TypedDict, total=False):
     """What MemoryService.CreateErasure takes: exactly one target."""
-    memory_id: str
+    memory_id: str | None
     """Target: one memory. Unknown: `not_found` (404)."""
-    topic_key: str
+    topic_key: str | None
     """Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404)."""
-    type: str
+    type: str | None
     """The type that goes with `topic_key`."""
-    session_id: str
+    session_id: str | None
     """Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown."""
-    turns: bool
+    turns: bool | None
     """With `session_id`: also the session's transcript."""
-    seq: int
+    seq: int | None
     """Target, with `session_id`: only the turn of this number, from 1, with its words, vector and metadata; the session forgets the operations that it knows. Unknown: `not_found` (404)."""
-    path: str
+    path: str | None
     """Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404)."""
-    kv_ns: str
+    kv_ns: str | None
     """Target: `key` in this namespace of keys. Unknown: `not_found` (404)."""
-    key: str
+    key: str | None
     """The key that goes with `kv_ns`."""
-    collection: str
+    collection: str | None
     """Target: the document `doc_id` of this collection. Unknown: `not_found` (404)."""
-    doc_id: str
+    doc_id: str | None
     """The `_id` of the document that goes with `collection`."""
-    vector_collection: str
+    vector_collection: str | None
     """Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404)."""
-    vector_id: str
+    vector_id: str | None
     """The id of the vector that goes with `vector_collection`."""
 
 
 class ReembedRequest(TypedDict, total=False):
     """What MemoryService.Reembed takes."""
-    cursor: str
+    cursor: str | None
     """`next_cursor` of the step before. Absent: the first step."""
 
 
 class CalibrateRequest(TypedDict, total=False):
     """What MemoryService.Calibrate takes."""
-    unrelated_share: float
+    unrelated_share: float | None
     """The share of unrelated pairs that may reach the floor, above 0 and at most 0.5. Absent: 0.02."""
-    seed: int
+    seed: int | None
     """What chooses the memories and pairs that are looked at, where there are more than 1,000 and 10,000: the same at the same txid gives the same answer. Absent: chosen by chance."""
-    dry_run: bool
+    dry_run: bool | None
     """Measure only; nothing is written."""
 
 
@@ -279,7 +279,7 @@ class AppendTurnRequest(TypedDict, total=False):
     """Who spoke, at most 64 bytes."""
     content: Required[Json]
     """What was said: any JSON, at most 1 MiB."""
-    embedding: Sequence[float]
+    embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`."""
 
 
@@ -289,11 +289,11 @@ class TurnInput(TypedDict, total=False):
     """Who spoke, at most 64 bytes."""
     content: Required[Json]
     """What was said: any JSON, at most 1 MiB."""
-    turn_id: str
+    turn_id: str | None
     """The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there."""
-    metadata: Mapping[str, Json]
+    metadata: Mapping[str, Json] | None
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`."""
-    embedding: Sequence[float]
+    embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it."""
 
 
@@ -301,43 +301,43 @@ class AppendTurnsRequest(TypedDict, total=False):
     """What DataService.AppendTurns takes."""
     turns: Required[Sequence[TurnInput]]
     """The turns, 1 to 1000, in their order, with at most 16 MiB of content and metadata. One that is not valid fails them all."""
-    operation_id: str
+    operation_id: str | None
     """Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database."""
 
 
 class DeleteTurnsRequest(TypedDict, total=False):
     """What DataService.DeleteTurns takes: exactly one of `last`, `from_seq`, `seq`, `turn_id` and `all`."""
-    last: int
+    last: int | None
     """This many of the last turns, 1 to 10,000."""
-    from_seq: int
+    from_seq: int | None
     """The turns with this number or a higher one."""
-    seq: int
+    seq: int | None
     """The turn with this number."""
-    turn_id: str
+    turn_id: str | None
     """The turn with this id."""
-    all: bool
+    all: bool | None
     """All turns of the session."""
-    operation_id: str
+    operation_id: str | None
     """Makes the call idempotent, as of AppendTurns."""
 
 
 class ExpectedTurn(TypedDict, total=False):
     """A turn that a caller expects; what is absent is not compared."""
-    seq: int
+    seq: int | None
     """Its number."""
-    turn_id: str
+    turn_id: str | None
     """Its id."""
-    content_sha256: str
+    content_sha256: str | None
     """SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit)."""
 
 
 class ReplaceTurnsRequest(TypedDict, total=False):
     """What DataService.ReplaceTurns takes."""
-    expected: Sequence[ExpectedTurn]
+    expected: Sequence[ExpectedTurn] | None
     """The last turns of the session as the caller knows them, oldest first, at most 1000, each by one or more of its fields. Empty: nothing is expected and nothing goes."""
-    turns: Sequence[TurnInput]
+    turns: Sequence[TurnInput] | None
     """The turns in their place, as of AppendTurns, 0 to 1000. The id of a turn that stays is `conflict` (409)."""
-    operation_id: str
+    operation_id: str | None
     """Makes the call idempotent, as of AppendTurns."""
 
 
@@ -345,7 +345,7 @@ class SearchTurnsRequest(TypedDict, total=False):
     """What DataService.SearchTurns takes."""
     vector: Required[Sequence[float]]
     """The query's vector."""
-    k: int
+    k: int | None
     """How many turns, at most 1000; more are given as 1000."""
 
 
@@ -361,7 +361,7 @@ class ExecuteSqlRequest(TypedDict, total=False):
     """What DataService.ExecuteSql takes."""
     stmts: Required[Sequence[SqlStatement]]
     """The statements, in order; 1 to 256."""
-    txn: bool
+    txn: bool | None
     """Absent or true: all or nothing. False: each statement stands alone, and one that fails reports its own `error`."""
 
 
@@ -372,22 +372,22 @@ class SyncRequest(TypedDict, total=False):
 class GetValuesRequest(TypedDict, total=False):
     """What DataService.GetValues takes."""
     keys: Required[Sequence[str]]
-    """The keys, 1 to 1000, each once."""
+    """The keys, 1 to 1000, each once. Must hold 1 to 1000 items, each must be 1 to 512 bytes of UTF-8 text."""
 
 
 class ValueInput(TypedDict, total=False):
     """A value to be stored: either `text` or `bytes`."""
     key: Required[str]
-    """The key: 1 to 512 bytes of UTF-8."""
-    text: str
+    """The key: 1 to 512 bytes of UTF-8. Must be 1 to 512 bytes of UTF-8 text."""
+    text: str | None
     """The value as text; its UTF-8 is stored."""
-    bytes: str
+    bytes: str | None
     """The value as bytes, in base64."""
-    ttl: int
+    ttl: int | None
     """Lifetime in seconds; 0 expires at once. Absent: the value stays."""
-    if_match: str
-    """Only if the value that is there has this hash; `*`: only if there is one."""
-    if_absent: bool
+    if_match: str | None
+    """Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *."""
+    if_absent: bool | None
     """Only if there is no value under the key."""
 
 
@@ -400,9 +400,9 @@ class PutValuesRequest(TypedDict, total=False):
 class ValueDeletion(TypedDict, total=False):
     """A key to be deleted."""
     key: Required[str]
-    """The key: 1 to 512 bytes of UTF-8."""
-    if_match: str
-    """Only if the value that is there has this hash; `*`: only if there is one."""
+    """The key: 1 to 512 bytes of UTF-8. Must be 1 to 512 bytes of UTF-8 text."""
+    if_match: str | None
+    """Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
 class DeleteValuesRequest(TypedDict, total=False):
@@ -421,21 +421,21 @@ class PutDocRequest(TypedDict, total=False):
     """What DataService.PutDoc takes."""
     doc: Required[Mapping[str, Json]]
     """The document, at most 1 MiB. Its `_id` is left out or the same."""
-    if_match: str
-    """Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412)."""
-    if_absent: bool
+    if_match: str | None
+    """Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
+    if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
 
 
 class FindDocsRequest(TypedDict, total=False):
     """What DataService.FindDocs takes."""
-    filter: Mapping[str, Json]
+    filter: Mapping[str, Json] | None
     """Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`, `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document."""
-    sort: Mapping[str, int]
+    sort: Mapping[str, int] | None
     """Paths and directions, the first key first. On REST an object: `{'age': -1, 'name': 1}`."""
-    limit: int
+    limit: int | None
     """How many documents, at most 1000."""
-    skip: int
+    skip: int | None
     """How many to pass over first."""
 
 
@@ -445,7 +445,7 @@ class UpdateDocsRequest(TypedDict, total=False):
     """Which documents, as in FindDocs; `{}` is every document."""
     update: Required[Mapping[str, Json]]
     """`$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0."""
-    multi: bool
+    multi: bool | None
     """All documents that match instead of the first."""
 
 
@@ -453,7 +453,7 @@ class DeleteDocsRequest(TypedDict, total=False):
     """What DataService.DeleteDocs takes."""
     filter: Required[Mapping[str, Json]]
     """Which documents, as in FindDocs; `{}` is every document."""
-    multi: bool
+    multi: bool | None
     """All documents that match instead of the first."""
 
 
@@ -469,9 +469,9 @@ class UpsertVectorRequest(TypedDict, total=False):
     """The vector's id, at most 256 bytes."""
     embedding: Required[Sequence[float]]
     """The vector, of the collection's dimension."""
-    metadata: Mapping[str, Json]
+    metadata: Mapping[str, Json] | None
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some."""
-    metric: str
+    metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
 
 
@@ -481,7 +481,7 @@ class VectorInput(TypedDict, total=False):
     """Its id, at most 256 bytes."""
     embedding: Required[Sequence[float]]
     """Its numbers."""
-    metadata: Mapping[str, Json]
+    metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
 
 
@@ -489,35 +489,35 @@ class UpsertVectorsRequest(TypedDict, total=False):
     """What DataService.UpsertVectors takes."""
     vectors: Required[Sequence[VectorInput]]
     """The vectors, 1 to 1000. One that is not valid fails them all; of two with one id the later stays."""
-    metric: str
+    metric: str | None
     """The collection's metric, as of UpsertVector."""
 
 
 class DeleteVectorsRequest(TypedDict, total=False):
     """What DataService.DeleteVectors takes: either `ids` or `filter`."""
-    ids: Sequence[str]
+    ids: Sequence[str] | None
     """Ids of the vectors, at most 1000."""
-    filter: Mapping[str, Json]
+    filter: Mapping[str, Json] | None
     """A filter over metadata in the language of DataService.FindDocs; one that holds of nothing but a vector without metadata deletes those, `{}` all."""
-    cursor: str
+    cursor: str | None
     """`next_cursor` of the call before, with the same filter."""
 
 
 class SearchVectorsRequest(TypedDict, total=False):
     """What DataService.SearchVectors takes."""
-    vector: Sequence[float]
+    vector: Sequence[float] | None
     """The query's vector, of the collection's dimension. Either it or `id`."""
-    k: int
+    k: int | None
     """How many hits, at most 1000; more are given as 1000."""
-    filter: Mapping[str, Json]
+    filter: Mapping[str, Json] | None
     """Only vectors whose metadata meets this filter, in the language of DataService.FindDocs; a vector without metadata counts as `{}`. It narrows before the nearest are chosen, so it never starves an answer."""
-    metric: str
+    metric: str | None
     """`cosine`, `dot` or `euclid`. Absent: the collection's, or `cosine` where none was declared; a declared one is the only one that is taken. The lengths of vectors that were stored before these metrics came count as 1."""
-    id: str
+    id: str | None
     """Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404)."""
-    include_vectors: bool
+    include_vectors: bool | None
     """Whether hits have their numbers, as of GetVector: at most 262,144 numbers, so with 1,024 dimensions `k` up to 256."""
-    include_metadata: bool
+    include_metadata: bool | None
     """Whether hits have their metadata. Absent: they have."""
 
 
@@ -525,25 +525,25 @@ class PutFileRequest(TypedDict, total=False):
     """What FileService.PutFile takes."""
     text: Required[str]
     """The text: at most 1 MiB of UTF-8, without U+0000; it may be empty."""
-    if_match: str
+    if_match: str | None
     """Only if the file has this hash; `*`: only if there is a file."""
-    if_absent: bool
+    if_absent: bool | None
     """Only if there is no file at the path."""
 
 
 class FileEdit(TypedDict, total=False):
     """One change of a text: `old_text`, `after_line`, or `first_line` and `last_line` say where, `text` what is to be there."""
-    old_text: str
+    old_text: str | None
     """Replaces this text, which must occur exactly once."""
-    replace_all: Required[bool]
+    replace_all: bool | None
     """With `old_text`: replaces it wherever it occurs, once or more often."""
-    after_line: int
+    after_line: int | None
     """Inserts `text` as lines of its own after this line; 0: before the first."""
-    first_line: int
+    first_line: int | None
     """Replaces the lines from this one on, counted from 1,"""
-    last_line: int
+    last_line: int | None
     """to this one; an empty `text` deletes them."""
-    text: Required[str]
+    text: str | None
     """The new text."""
 
 
@@ -551,7 +551,7 @@ class EditFileRequest(TypedDict, total=False):
     """What FileService.EditFile takes."""
     edits: Required[Sequence[FileEdit]]
     """The changes, 1 to 100, each of what the ones before it left."""
-    if_match: str
+    if_match: str | None
     """Only if the file has this hash, as for PutFile."""
 
 
@@ -559,7 +559,7 @@ class MoveFilesRequest(TypedDict, total=False):
     """What FileService.MoveFiles takes."""
     to: Required[str]
     """The path that it is to have; not within itself."""
-    overwrite: bool
+    overwrite: bool | None
     """Whether files that are in the way are replaced."""
 
 
@@ -567,28 +567,28 @@ class SearchFilesRequest(TypedDict, total=False):
     """What FileService.SearchFiles takes."""
     query: Required[str]
     """What is looked for, in words: 1 byte to 16 KiB."""
-    folder: str
+    folder: str | None
     """Only files below this folder."""
-    k: int
+    k: int | None
     """How many files at most, 1 to 100."""
 
 
 class CreateBranchRequest(TypedDict, total=False):
     """What BranchService.CreateBranch takes."""
     name: Required[str]
-    """The new branch: 1 to 64 characters of letters, digits, `.`, `_` and `-`, not starting with `.`."""
-    from_: str
-    """The branch to fork. Absent: the branch that the database's address names, `main` where it names none."""
-    ttl: int
-    """Lifetime in seconds, at least 1, after which the branch is gone (`branch_not_found`). Absent: it stays."""
-    at: str | float
+    """The new branch. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    from_: str | None
+    """The branch to fork. Absent: the branch that the database's address names, `main` where it names none. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    ttl: int | None
+    """Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays."""
+    at: str | float | None
     """The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
 
 
 class CreateCheckpointRequest(TypedDict, total=False):
     """What BranchService.CreateCheckpoint takes."""
     name: Required[str]
-    """The checkpoint's name, by the rule of branch names."""
+    """The checkpoint's name. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id."""
 
 
 class RewindBranchRequest(TypedDict, total=False):
@@ -770,15 +770,15 @@ class ListTurnsQuery(TypedDict, total=False):
 class ListKeysQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/kv/{ns}."""
     prefix: str
-    """Keys that start with this only."""
+    """Keys that start with this only. Must be at most 512 bytes of UTF-8 text."""
     limit: int
-    """Keys on a page, at most 1000."""
+    """Keys on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before, in the same order."""
     start: str
-    """Keys from this one on only, itself included."""
+    """Keys from this one on only, itself included. Must be at most 512 bytes of UTF-8 text."""
     end: str
-    """Keys before this one only, itself left out."""
+    """Keys before this one only, itself left out. Must be at most 512 bytes of UTF-8 text."""
     order: str
     """`asc` or `desc`. Absent: `asc`."""
     include: str
@@ -796,7 +796,7 @@ class PutValueQuery(TypedDict, total=False):
     ttl: int
     """Lifetime in seconds; 0 expires at once. Absent: the value stays."""
     if_match: str
-    """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412)."""
+    """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
 
@@ -804,13 +804,13 @@ class PutValueQuery(TypedDict, total=False):
 class DeleteValueQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/kv/{ns}/{key}."""
     if_match: str
-    """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412)."""
+    """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
 class DeleteDocQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}."""
     if_match: str
-    """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412)."""
+    """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
 class ListVectorsQuery(TypedDict, total=False):

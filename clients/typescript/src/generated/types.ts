@@ -35,7 +35,7 @@ export interface MintDatabaseTokenRequest {
   /** `read`, `write` or `admin`; each includes the one before. */
   readonly scope: string;
   /** Lifetime in seconds, at most 2592000 (30 days). */
-  readonly expiresIn?: number | undefined;
+  readonly expiresIn?: number | null | undefined;
 }
 
 /** A minted token. */
@@ -53,7 +53,7 @@ export interface MintNamespaceTokenRequest {
   /** `read`, `write` or `admin`; each includes the one before. */
   readonly scope: string;
   /** Lifetime in seconds, at most 2592000 (30 days). */
-  readonly expiresIn?: number | undefined;
+  readonly expiresIn?: number | null | undefined;
 }
 
 /** The policy of a namespace. */
@@ -201,21 +201,21 @@ export interface MemoryInput {
   /** The full payload: any JSON, at most 1 MiB; null is a value like any other. */
   readonly content: Json;
   /** The topic on which a `fact` or `instruction` supersedes the one before; refused on other types. */
-  readonly topicKey?: string | undefined;
+  readonly topicKey?: string | null | undefined;
   /** Further words to be found by, separated by spaces. */
-  readonly keywords?: string | undefined;
+  readonly keywords?: string | null | undefined;
   /** The memory's vector. Absent: the node makes one where an embedder is configured (not for tasks). */
-  readonly embedding?: readonly number[] | undefined;
+  readonly embedding?: readonly number[] | null | undefined;
   /** The session it comes from, 1 to 128 bytes. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** The agent it comes from; provenance, not identity. */
-  readonly source?: string | undefined;
+  readonly source?: string | null | undefined;
   /** Lifetime in seconds of a `task`, clamped by the policy's `memory.task_ttl_max_secs`; refused on other types. */
-  readonly ttl?: number | undefined;
+  readonly ttl?: number | null | undefined;
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. It is no part of what makes two memories the same: that of a duplicate is passed over. */
-  readonly metadata?: JsonObject | undefined;
+  readonly metadata?: JsonObject | null | undefined;
   /** Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on. */
-  readonly pinned?: boolean | undefined;
+  readonly pinned?: boolean | null | undefined;
 }
 
 /** What MemoryService.Ingest takes. */
@@ -321,37 +321,37 @@ export interface ChannelExplanation {
 /** What MemoryService.UpdateMemory takes: what is to be changed, at least one field beside the address. */
 export interface UpdateMemoryRequest {
   /** Whether it is pinned. Absent: as it was. */
-  readonly pinned?: boolean | undefined;
+  readonly pinned?: boolean | null | undefined;
   /** What else is to be known of it, in the place of all that was: an object as with Ingest. `{}` takes it away. Absent: as it was. */
-  readonly metadata?: JsonObject | undefined;
+  readonly metadata?: JsonObject | null | undefined;
   /** Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were. */
-  readonly keywords?: string | undefined;
+  readonly keywords?: string | null | undefined;
   /** Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was. */
-  readonly ttl?: number | undefined;
+  readonly ttl?: number | null | undefined;
 }
 
 /** What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one. */
 export interface ForgetMemoriesRequest {
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | undefined;
+  readonly types?: readonly string[] | null | undefined;
   /** Memories of exactly this topic only. */
-  readonly topicKey?: string | undefined;
+  readonly topicKey?: string | null | undefined;
   /** Memories of this session only. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. */
-  readonly source?: string | undefined;
+  readonly source?: string | null | undefined;
   /** Memories stored at or after this time, in Unix milliseconds. */
-  readonly createdFrom?: number | undefined;
+  readonly createdFrom?: number | null | undefined;
   /** Memories stored before this time, in Unix milliseconds. */
-  readonly createdTo?: number | undefined;
+  readonly createdTo?: number | null | undefined;
   /** Memories whose metadata meets this filter only, in the language of DataService.FindDocs. */
-  readonly filter?: JsonObject | undefined;
+  readonly filter?: JsonObject | null | undefined;
   /** Also memories that were superseded. */
-  readonly includeSuperseded?: boolean | undefined;
+  readonly includeSuperseded?: boolean | null | undefined;
   /** How many to forget at most, newest first; at most 1000, more are taken as 1000. */
-  readonly limit?: number | undefined;
+  readonly limit?: number | null | undefined;
   /** `next_cursor` of the call before. */
-  readonly cursor?: string | undefined;
+  readonly cursor?: string | null | undefined;
 }
 
 /** What MemoryService.ForgetMemories gives. */
@@ -369,59 +369,59 @@ export interface ForgetMemoriesResponse {
 /** Floors below which a channel alone does not make a memory relevant. */
 export interface MinScore {
   /** For words: the least coverage, from 0 to 1 (see MemoryExplanation.coverage), instead of all that the node asks of words. */
-  readonly keyword?: number | undefined;
+  readonly keyword?: number | null | undefined;
   /** For vectors: the least cosine similarity, from -1 to 1. */
-  readonly vector?: number | undefined;
+  readonly vector?: number | null | undefined;
 }
 
 /** How many memories of each type a recall gives at most. Each from 1 to 1000; more are given as 1000. */
 export interface TypeCounts {
   /** Facts. */
-  readonly fact?: number | undefined;
+  readonly fact?: number | null | undefined;
   /** Events. */
-  readonly event?: number | undefined;
+  readonly event?: number | null | undefined;
   /** Instructions. */
-  readonly instruction?: number | undefined;
+  readonly instruction?: number | null | undefined;
   /** Tasks. */
-  readonly task?: number | undefined;
+  readonly task?: number | null | undefined;
 }
 
 /** What MemoryService.Recall takes. At least one of `query`, `embedding` and `topic_key` must be given. */
 export interface RecallRequest {
   /** Free text for the keyword channel; plain words, never a query language. Also embedded where the node can. */
-  readonly query?: string | undefined;
+  readonly query?: string | null | undefined;
   /** The query's vector, for the vector channel. One of another dimension than the profile's vectors is passed over. */
-  readonly embedding?: readonly number[] | undefined;
+  readonly embedding?: readonly number[] | null | undefined;
   /** An exact topic; weighs more than the other channels together. */
-  readonly topicKey?: string | undefined;
+  readonly topicKey?: string | null | undefined;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | undefined;
+  readonly types?: readonly string[] | null | undefined;
   /** Memories of this session only. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. */
-  readonly source?: string | undefined;
+  readonly source?: string | null | undefined;
   /** How many memories, at most 1000; more are given as 1000. With `k_per_type` and without `k`, as many as that says. Turns are as many at most, 8 without `k`. */
-  readonly k?: number | undefined;
+  readonly k?: number | null | undefined;
   /** Also memories that were superseded; each says in `current_id` which memory holds now. */
-  readonly includeSuperseded?: boolean | undefined;
+  readonly includeSuperseded?: boolean | null | undefined;
   /** Also search the transcript: fills `turns`. Needs a vector, given or made by the node. */
-  readonly includeTurns?: boolean | undefined;
+  readonly includeTurns?: boolean | null | undefined;
   /** Floors of the channels, instead of the node's. */
-  readonly minScore?: MinScore | undefined;
+  readonly minScore?: MinScore | null | undefined;
   /** Say of each memory why it was found, and in `near_misses` what came near and was left out. */
-  readonly explain?: boolean | undefined;
+  readonly explain?: boolean | null | undefined;
   /** Memories whose metadata meets this filter only, in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object. Turns are not filtered. */
-  readonly filter?: JsonObject | undefined;
+  readonly filter?: JsonObject | null | undefined;
   /** Also search the transcript by the words of `query`: fills `turns` with those whose words, together with those of the turns around them, are about it, most relevant first; together with `include_turns` both ways are fused. `min_score.keyword` holds for turns too. Turns of files from before this search are not found by words. */
-  readonly searchTurns?: boolean | undefined;
+  readonly searchTurns?: boolean | null | undefined;
   /** Memories stored, and turns appended, at or after this time, in Unix milliseconds, on every channel. Absent: from the first. */
-  readonly since?: number | undefined;
+  readonly since?: number | null | undefined;
   /** Memories stored, and turns appended, before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
-  readonly until?: number | undefined;
+  readonly until?: number | null | undefined;
   /** Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in. */
-  readonly preferSessionId?: string | undefined;
+  readonly preferSessionId?: string | null | undefined;
   /** So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list. */
-  readonly kPerType?: TypeCounts | undefined;
+  readonly kPerType?: TypeCounts | null | undefined;
 }
 
 /** What MemoryService.Recall gives. */
@@ -487,27 +487,27 @@ export interface ContextSectionInput {
   /** `instructions`: active instructions, pinned ones first, then the newest; each whole or not at all. `facts`: pinned facts and events, then the newest active facts. `memories`: what a recall with the same question finds and no other section shows, the most relevant first. `turns`: the last turns of a session, oldest first. `tasks`: tasks that have not expired, pinned ones first, then those that expire soonest. */
   readonly name: string;
   /** Its share of the room, from 1 to 100, beside those of the other sections; what all of them leave goes to the first that has more to show, what that leaves to the next. Absent: 30 for `instructions`, 20 for `facts`, 30 for `memories`, 15 for `turns`, 5 for `tasks`. */
-  readonly share?: number | undefined;
+  readonly share?: number | null | undefined;
   /** At most so many lines, from 1 to 1000; `memories` has at most 32. Absent: 200 for `instructions`, 100 for `facts`, 16 for `memories`, 10 for `turns`, 100 for `tasks`. */
-  readonly maxLines?: number | undefined;
+  readonly maxLines?: number | null | undefined;
 }
 
 /** What MemoryService.GetContext takes. */
 export interface GetContextRequest {
   /** What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty. */
-  readonly query?: string | undefined;
+  readonly query?: string | null | undefined;
   /** The query's vector, as Recall takes it. */
-  readonly embedding?: readonly number[] | undefined;
+  readonly embedding?: readonly number[] | null | undefined;
   /** What the block may count at most, from 200 to 32000, with its tags and headings. Quarters of a token are counted for each character of it: one for a space or a letter from a to z, three for a letter from A to Z or a digit, two for any other up to U+07FF, four for any up to U+FFFF, eight beyond; the sum is rounded up to tokens. For prose that is more than common tokenizers need, but no count is exact for all of them. */
-  readonly maxTokens?: number | undefined;
+  readonly maxTokens?: number | null | undefined;
   /** `markdown` or `json`: what stands between the tags. Absent: `markdown`. */
-  readonly format?: string | undefined;
+  readonly format?: string | null | undefined;
   /** The sections in their order, each once. None: all five, in the order in which they are listed there. */
-  readonly sections?: readonly ContextSectionInput[] | undefined;
+  readonly sections?: readonly ContextSectionInput[] | null | undefined;
   /** The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** The time that ages are measured against, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here. */
-  readonly now?: number | undefined;
+  readonly now?: number | null | undefined;
 }
 
 /** What MemoryService.GetContext gives. */
@@ -551,15 +551,15 @@ export interface AskRequest {
   /** The question; not blank. */
   readonly question: string;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | undefined;
+  readonly types?: readonly string[] | null | undefined;
   /** Memories of this session only. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. */
-  readonly source?: string | undefined;
+  readonly source?: string | null | undefined;
   /** How many memories the model sees, at most 1000. */
-  readonly k?: number | undefined;
+  readonly k?: number | null | undefined;
   /** Also memories that were superseded. */
-  readonly includeSuperseded?: boolean | undefined;
+  readonly includeSuperseded?: boolean | null | undefined;
 }
 
 /** What MemoryService.Ask gives. */
@@ -579,11 +579,11 @@ export interface ExtractRequest {
   /** The turns, 1 to 500 in at most 256 KiB of JSON, each an object with `role` (string) and `content` (any JSON); other members are ignored and stay on the node. */
   readonly turns: readonly JsonObject[];
   /** The session that the memories will carry. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** The agent that the memories will carry. */
-  readonly source?: string | undefined;
+  readonly source?: string | null | undefined;
   /** Propose only; nothing is written. */
-  readonly dryRun?: boolean | undefined;
+  readonly dryRun?: boolean | null | undefined;
 }
 
 /** What MemoryService.Extract gives. */
@@ -631,31 +631,31 @@ export interface Session {
 /** What MemoryService.CreateErasure takes: exactly one target. */
 export interface CreateErasureRequest {
   /** Target: one memory. Unknown: `not_found` (404). */
-  readonly memoryId?: string | undefined;
+  readonly memoryId?: string | null | undefined;
   /** Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404). */
-  readonly topicKey?: string | undefined;
+  readonly topicKey?: string | null | undefined;
   /** The type that goes with `topic_key`. */
-  readonly type?: string | undefined;
+  readonly type?: string | null | undefined;
   /** Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string | null | undefined;
   /** With `session_id`: also the session's transcript. */
-  readonly turns?: boolean | undefined;
+  readonly turns?: boolean | null | undefined;
   /** Target, with `session_id`: only the turn of this number, from 1, with its words, vector and metadata; the session forgets the operations that it knows. Unknown: `not_found` (404). */
-  readonly seq?: number | undefined;
+  readonly seq?: number | null | undefined;
   /** Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404). */
-  readonly path?: string | undefined;
+  readonly path?: string | null | undefined;
   /** Target: `key` in this namespace of keys. Unknown: `not_found` (404). */
-  readonly kvNs?: string | undefined;
+  readonly kvNs?: string | null | undefined;
   /** The key that goes with `kv_ns`. */
-  readonly key?: string | undefined;
+  readonly key?: string | null | undefined;
   /** Target: the document `doc_id` of this collection. Unknown: `not_found` (404). */
-  readonly collection?: string | undefined;
+  readonly collection?: string | null | undefined;
   /** The `_id` of the document that goes with `collection`. */
-  readonly docId?: string | undefined;
+  readonly docId?: string | null | undefined;
   /** Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404). */
-  readonly vectorCollection?: string | undefined;
+  readonly vectorCollection?: string | null | undefined;
   /** The id of the vector that goes with `vector_collection`. */
-  readonly vectorId?: string | undefined;
+  readonly vectorId?: string | null | undefined;
 }
 
 /** The progress of an erasure. */
@@ -751,7 +751,7 @@ export interface ListErasuresResponse {
 /** What MemoryService.Reembed takes. */
 export interface ReembedRequest {
   /** `next_cursor` of the step before. Absent: the first step. */
-  readonly cursor?: string | undefined;
+  readonly cursor?: string | null | undefined;
 }
 
 /** What MemoryService.Reembed gives. */
@@ -769,11 +769,11 @@ export interface ReembedResponse {
 /** What MemoryService.Calibrate takes. */
 export interface CalibrateRequest {
   /** The share of unrelated pairs that may reach the floor, above 0 and at most 0.5. Absent: 0.02. */
-  readonly unrelatedShare?: number | undefined;
+  readonly unrelatedShare?: number | null | undefined;
   /** What chooses the memories and pairs that are looked at, where there are more than 1,000 and 10,000: the same at the same txid gives the same answer. Absent: chosen by chance. */
-  readonly seed?: number | undefined;
+  readonly seed?: number | null | undefined;
   /** Measure only; nothing is written. */
-  readonly dryRun?: boolean | undefined;
+  readonly dryRun?: boolean | null | undefined;
 }
 
 /** What MemoryService.Calibrate gives. */
@@ -839,7 +839,7 @@ export interface AppendTurnRequest {
   /** What was said: any JSON, at most 1 MiB. */
   readonly content: Json;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. */
-  readonly embedding?: readonly number[] | undefined;
+  readonly embedding?: readonly number[] | null | undefined;
 }
 
 /** What DataService.AppendTurn gives. */
@@ -859,11 +859,11 @@ export interface TurnInput {
   /** What was said: any JSON, at most 1 MiB. */
   readonly content: Json;
   /** The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there. */
-  readonly turnId?: string | undefined;
+  readonly turnId?: string | null | undefined;
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. */
-  readonly metadata?: JsonObject | undefined;
+  readonly metadata?: JsonObject | null | undefined;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it. */
-  readonly embedding?: readonly number[] | undefined;
+  readonly embedding?: readonly number[] | null | undefined;
 }
 
 /** What DataService.AppendTurns takes. */
@@ -871,7 +871,7 @@ export interface AppendTurnsRequest {
   /** The turns, 1 to 1000, in their order, with at most 16 MiB of content and metadata. One that is not valid fails them all. */
   readonly turns: readonly TurnInput[];
   /** Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database. */
-  readonly operationId?: string | undefined;
+  readonly operationId?: string | null | undefined;
 }
 
 /** What DataService.AppendTurns gives. */
@@ -905,17 +905,17 @@ export interface ListTurnsResponse {
 /** What DataService.DeleteTurns takes: exactly one of `last`, `from_seq`, `seq`, `turn_id` and `all`. */
 export interface DeleteTurnsRequest {
   /** This many of the last turns, 1 to 10,000. */
-  readonly last?: number | undefined;
+  readonly last?: number | null | undefined;
   /** The turns with this number or a higher one. */
-  readonly fromSeq?: number | undefined;
+  readonly fromSeq?: number | null | undefined;
   /** The turn with this number. */
-  readonly seq?: number | undefined;
+  readonly seq?: number | null | undefined;
   /** The turn with this id. */
-  readonly turnId?: string | undefined;
+  readonly turnId?: string | null | undefined;
   /** All turns of the session. */
-  readonly all?: boolean | undefined;
+  readonly all?: boolean | null | undefined;
   /** Makes the call idempotent, as of AppendTurns. */
-  readonly operationId?: string | undefined;
+  readonly operationId?: string | null | undefined;
 }
 
 /** What DataService.DeleteTurns gives. */
@@ -931,21 +931,21 @@ export interface DeleteTurnsResponse {
 /** A turn that a caller expects; what is absent is not compared. */
 export interface ExpectedTurn {
   /** Its number. */
-  readonly seq?: number | undefined;
+  readonly seq?: number | null | undefined;
   /** Its id. */
-  readonly turnId?: string | undefined;
+  readonly turnId?: string | null | undefined;
   /** SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit). */
-  readonly contentSha256?: string | undefined;
+  readonly contentSha256?: string | null | undefined;
 }
 
 /** What DataService.ReplaceTurns takes. */
 export interface ReplaceTurnsRequest {
   /** The last turns of the session as the caller knows them, oldest first, at most 1000, each by one or more of its fields. Empty: nothing is expected and nothing goes. */
-  readonly expected?: readonly ExpectedTurn[] | undefined;
+  readonly expected?: readonly ExpectedTurn[] | null | undefined;
   /** The turns in their place, as of AppendTurns, 0 to 1000. The id of a turn that stays is `conflict` (409). */
-  readonly turns?: readonly TurnInput[] | undefined;
+  readonly turns?: readonly TurnInput[] | null | undefined;
   /** Makes the call idempotent, as of AppendTurns. */
-  readonly operationId?: string | undefined;
+  readonly operationId?: string | null | undefined;
 }
 
 /** What DataService.ReplaceTurns gives. */
@@ -963,7 +963,7 @@ export interface SearchTurnsRequest {
   /** The query's vector. */
   readonly vector: readonly number[];
   /** How many turns, at most 1000; more are given as 1000. */
-  readonly k?: number | undefined;
+  readonly k?: number | null | undefined;
 }
 
 /** What DataService.SearchTurns gives. */
@@ -987,7 +987,7 @@ export interface ExecuteSqlRequest {
   /** The statements, in order; 1 to 256. */
   readonly stmts: readonly SqlStatement[];
   /** Absent or true: all or nothing. False: each statement stands alone, and one that fails reports its own `error`. */
-  readonly txn?: boolean | undefined;
+  readonly txn?: boolean | null | undefined;
 }
 
 /** What DataService.ExecuteSql gives. */
@@ -1065,7 +1065,7 @@ export interface PutValueResponse {
 
 /** What DataService.GetValues takes. */
 export interface GetValuesRequest {
-  /** The keys, 1 to 1000, each once. */
+  /** The keys, 1 to 1000, each once. Must hold 1 to 1000 items, each must be 1 to 512 bytes of UTF-8 text. */
   readonly keys: readonly string[];
 }
 
@@ -1081,18 +1081,18 @@ export interface GetValuesResponse {
 
 /** A value to be stored: either `text` or `bytes`. */
 export interface ValueInput {
-  /** The key: 1 to 512 bytes of UTF-8. */
+  /** The key: 1 to 512 bytes of UTF-8. Must be 1 to 512 bytes of UTF-8 text. */
   readonly key: string;
   /** The value as text; its UTF-8 is stored. */
-  readonly text?: string | undefined;
+  readonly text?: string | null | undefined;
   /** The value as bytes, in base64. */
-  readonly bytes?: string | undefined;
+  readonly bytes?: string | null | undefined;
   /** Lifetime in seconds; 0 expires at once. Absent: the value stays. */
-  readonly ttl?: number | undefined;
-  /** Only if the value that is there has this hash; `*`: only if there is one. */
-  readonly ifMatch?: string | undefined;
+  readonly ttl?: number | null | undefined;
+  /** Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *. */
+  readonly ifMatch?: string | null | undefined;
   /** Only if there is no value under the key. */
-  readonly ifAbsent?: boolean | undefined;
+  readonly ifAbsent?: boolean | null | undefined;
 }
 
 /** What DataService.PutValues takes. */
@@ -1111,10 +1111,10 @@ export interface PutValuesResponse {
 
 /** A key to be deleted. */
 export interface ValueDeletion {
-  /** The key: 1 to 512 bytes of UTF-8. */
+  /** The key: 1 to 512 bytes of UTF-8. Must be 1 to 512 bytes of UTF-8 text. */
   readonly key: string;
-  /** Only if the value that is there has this hash; `*`: only if there is one. */
-  readonly ifMatch?: string | undefined;
+  /** Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *. */
+  readonly ifMatch?: string | null | undefined;
 }
 
 /** What DataService.DeleteValues takes. */
@@ -1149,10 +1149,10 @@ export interface InsertDocsResponse {
 export interface PutDocRequest {
   /** The document, at most 1 MiB. Its `_id` is left out or the same. */
   readonly doc: JsonObject;
-  /** Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). */
-  readonly ifMatch?: string | undefined;
+  /** Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
+  readonly ifMatch?: string | null | undefined;
   /** Only if there is no document with this `_id`. Otherwise `conflict` (412). */
-  readonly ifAbsent?: boolean | undefined;
+  readonly ifAbsent?: boolean | null | undefined;
 }
 
 /** What DataService.PutDoc gives. */
@@ -1186,13 +1186,13 @@ export interface DeleteDocResponse {
 /** What DataService.FindDocs takes. */
 export interface FindDocsRequest {
   /** Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`, `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document. */
-  readonly filter?: JsonObject | undefined;
+  readonly filter?: JsonObject | null | undefined;
   /** Paths and directions, the first key first. On REST an object: `{"age": -1, "name": 1}`. */
-  readonly sort?: { readonly [name: string]: number } | undefined;
+  readonly sort?: { readonly [name: string]: number } | null | undefined;
   /** How many documents, at most 1000. */
-  readonly limit?: number | undefined;
+  readonly limit?: number | null | undefined;
   /** How many to pass over first. */
-  readonly skip?: number | undefined;
+  readonly skip?: number | null | undefined;
 }
 
 /** What DataService.FindDocs gives. */
@@ -1210,7 +1210,7 @@ export interface UpdateDocsRequest {
   /** `$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0. */
   readonly update: JsonObject;
   /** All documents that match instead of the first. */
-  readonly multi?: boolean | undefined;
+  readonly multi?: boolean | null | undefined;
 }
 
 /** What DataService.UpdateDocs gives. */
@@ -1228,7 +1228,7 @@ export interface DeleteDocsRequest {
   /** Which documents, as in FindDocs; `{}` is every document. */
   readonly filter: JsonObject;
   /** All documents that match instead of the first. */
-  readonly multi?: boolean | undefined;
+  readonly multi?: boolean | null | undefined;
 }
 
 /** What DataService.DeleteDocs gives. */
@@ -1260,9 +1260,9 @@ export interface UpsertVectorRequest {
   /** The vector, of the collection's dimension. */
   readonly embedding: readonly number[];
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some. */
-  readonly metadata?: JsonObject | undefined;
+  readonly metadata?: JsonObject | null | undefined;
   /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
-  readonly metric?: string | undefined;
+  readonly metric?: string | null | undefined;
 }
 
 /** What DataService.UpsertVector gives. */
@@ -1278,7 +1278,7 @@ export interface VectorInput {
   /** Its numbers. */
   readonly embedding: readonly number[];
   /** Its metadata, as of UpsertVector. */
-  readonly metadata?: JsonObject | undefined;
+  readonly metadata?: JsonObject | null | undefined;
 }
 
 /** What DataService.UpsertVectors takes. */
@@ -1286,7 +1286,7 @@ export interface UpsertVectorsRequest {
   /** The vectors, 1 to 1000. One that is not valid fails them all; of two with one id the later stays. */
   readonly vectors: readonly VectorInput[];
   /** The collection's metric, as of UpsertVector. */
-  readonly metric?: string | undefined;
+  readonly metric?: string | null | undefined;
 }
 
 /** What DataService.UpsertVectors gives. */
@@ -1332,11 +1332,11 @@ export interface GetVectorResponse {
 /** What DataService.DeleteVectors takes: either `ids` or `filter`. */
 export interface DeleteVectorsRequest {
   /** Ids of the vectors, at most 1000. */
-  readonly ids?: readonly string[] | undefined;
+  readonly ids?: readonly string[] | null | undefined;
   /** A filter over metadata in the language of DataService.FindDocs; one that holds of nothing but a vector without metadata deletes those, `{}` all. */
-  readonly filter?: JsonObject | undefined;
+  readonly filter?: JsonObject | null | undefined;
   /** `next_cursor` of the call before, with the same filter. */
-  readonly cursor?: string | undefined;
+  readonly cursor?: string | null | undefined;
 }
 
 /** What DataService.DeleteVectors gives. */
@@ -1352,19 +1352,19 @@ export interface DeleteVectorsResponse {
 /** What DataService.SearchVectors takes. */
 export interface SearchVectorsRequest {
   /** The query's vector, of the collection's dimension. Either it or `id`. */
-  readonly vector?: readonly number[] | undefined;
+  readonly vector?: readonly number[] | null | undefined;
   /** How many hits, at most 1000; more are given as 1000. */
-  readonly k?: number | undefined;
+  readonly k?: number | null | undefined;
   /** Only vectors whose metadata meets this filter, in the language of DataService.FindDocs; a vector without metadata counts as `{}`. It narrows before the nearest are chosen, so it never starves an answer. */
-  readonly filter?: JsonObject | undefined;
+  readonly filter?: JsonObject | null | undefined;
   /** `cosine`, `dot` or `euclid`. Absent: the collection's, or `cosine` where none was declared; a declared one is the only one that is taken. The lengths of vectors that were stored before these metrics came count as 1. */
-  readonly metric?: string | undefined;
+  readonly metric?: string | null | undefined;
   /** Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404). */
-  readonly id?: string | undefined;
+  readonly id?: string | null | undefined;
   /** Whether hits have their numbers, as of GetVector: at most 262,144 numbers, so with 1,024 dimensions `k` up to 256. */
-  readonly includeVectors?: boolean | undefined;
+  readonly includeVectors?: boolean | null | undefined;
   /** Whether hits have their metadata. Absent: they have. */
-  readonly includeMetadata?: boolean | undefined;
+  readonly includeMetadata?: boolean | null | undefined;
 }
 
 /** What DataService.SearchVectors gives. */
@@ -1394,9 +1394,9 @@ export interface PutFileRequest {
   /** The text: at most 1 MiB of UTF-8, without U+0000; it may be empty. */
   readonly text: string;
   /** Only if the file has this hash; `*`: only if there is a file. */
-  readonly ifMatch?: string | undefined;
+  readonly ifMatch?: string | null | undefined;
   /** Only if there is no file at the path. */
-  readonly ifAbsent?: boolean | undefined;
+  readonly ifAbsent?: boolean | null | undefined;
 }
 
 /** A version of a file that a write has made, or that was there already. */
@@ -1438,17 +1438,17 @@ export interface GetFileResponse {
 /** One change of a text: `old_text`, `after_line`, or `first_line` and `last_line` say where, `text` what is to be there. */
 export interface FileEdit {
   /** Replaces this text, which must occur exactly once. */
-  readonly oldText?: string | undefined;
+  readonly oldText?: string | null | undefined;
   /** With `old_text`: replaces it wherever it occurs, once or more often. */
-  readonly replaceAll: boolean;
+  readonly replaceAll?: boolean | null | undefined;
   /** Inserts `text` as lines of its own after this line; 0: before the first. */
-  readonly afterLine?: number | undefined;
+  readonly afterLine?: number | null | undefined;
   /** Replaces the lines from this one on, counted from 1, */
-  readonly firstLine?: number | undefined;
+  readonly firstLine?: number | null | undefined;
   /** to this one; an empty `text` deletes them. */
-  readonly lastLine?: number | undefined;
+  readonly lastLine?: number | null | undefined;
   /** The new text. */
-  readonly text: string;
+  readonly text?: string | null | undefined;
 }
 
 /** What FileService.EditFile takes. */
@@ -1456,7 +1456,7 @@ export interface EditFileRequest {
   /** The changes, 1 to 100, each of what the ones before it left. */
   readonly edits: readonly FileEdit[];
   /** Only if the file has this hash, as for PutFile. */
-  readonly ifMatch?: string | undefined;
+  readonly ifMatch?: string | null | undefined;
 }
 
 /** What FileService.ListFiles gives. */
@@ -1490,7 +1490,7 @@ export interface MoveFilesRequest {
   /** The path that it is to have; not within itself. */
   readonly to: string;
   /** Whether files that are in the way are replaced. */
-  readonly overwrite?: boolean | undefined;
+  readonly overwrite?: boolean | null | undefined;
 }
 
 /** What FileService.MoveFiles gives. */
@@ -1542,9 +1542,9 @@ export interface SearchFilesRequest {
   /** What is looked for, in words: 1 byte to 16 KiB. */
   readonly query: string;
   /** Only files below this folder. */
-  readonly folder?: string | undefined;
+  readonly folder?: string | null | undefined;
   /** How many files at most, 1 to 100. */
-  readonly k?: number | undefined;
+  readonly k?: number | null | undefined;
 }
 
 /** What FileService.SearchFiles gives. */
@@ -1579,14 +1579,14 @@ export interface FilePassage {
 
 /** What BranchService.CreateBranch takes. */
 export interface CreateBranchRequest {
-  /** The new branch: 1 to 64 characters of letters, digits, `.`, `_` and `-`, not starting with `.`. */
+  /** The new branch. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly name: string;
-  /** The branch to fork. Absent: the branch that the database's address names, `main` where it names none. */
-  readonly from?: string | undefined;
-  /** Lifetime in seconds, at least 1, after which the branch is gone (`branch_not_found`). Absent: it stays. */
-  readonly ttl?: number | undefined;
+  /** The branch to fork. Absent: the branch that the database's address names, `main` where it names none. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
+  readonly from?: string | null | undefined;
+  /** Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays. */
+  readonly ttl?: number | null | undefined;
   /** The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
-  readonly at?: string | number | undefined;
+  readonly at?: string | number | null | undefined;
 }
 
 /** What BranchService.CreateBranch gives. */
@@ -1627,7 +1627,7 @@ export interface Branch {
 
 /** What BranchService.CreateCheckpoint takes. */
 export interface CreateCheckpointRequest {
-  /** The checkpoint's name, by the rule of branch names. */
+  /** The checkpoint's name. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
   readonly name: string;
 }
 
@@ -1841,33 +1841,33 @@ export interface ListTurnsQuery {
 
 /** The query of GET /v1/db/{db}/kv/{ns}. */
 export interface ListKeysQuery {
-  /** Keys that start with this only. */
+  /** Keys that start with this only. Must be at most 512 bytes of UTF-8 text. */
   readonly prefix?: string | undefined;
-  /** Keys on a page, at most 1000. */
+  /** Keys on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, in the same order. */
   readonly cursor?: string | undefined;
-  /** Keys from this one on only, itself included. */
+  /** Keys from this one on only, itself included. Must be at most 512 bytes of UTF-8 text. */
   readonly start?: string | undefined;
-  /** Keys before this one only, itself left out. */
+  /** Keys before this one only, itself left out. Must be at most 512 bytes of UTF-8 text. */
   readonly end?: string | undefined;
   /** `asc` or `desc`. Absent: `asc`. */
-  readonly order?: string | undefined;
+  readonly order?: "asc" | "desc" | undefined;
   /** What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries. */
-  readonly include?: string | undefined;
+  readonly include?: "details" | "values" | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}/{key}. */
 export interface GetValueQuery {
   /** `primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header. */
-  readonly consistency?: string | undefined;
+  readonly consistency?: "primary" | "cached" | undefined;
 }
 
 /** The query of PUT /v1/db/{db}/kv/{ns}/{key}. */
 export interface PutValueQuery {
   /** Lifetime in seconds; 0 expires at once. Absent: the value stays. */
   readonly ttl?: number | undefined;
-  /** Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). */
+  /** Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
   /** Only if there is no value under the key. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | undefined;
@@ -1875,13 +1875,13 @@ export interface PutValueQuery {
 
 /** The query of DELETE /v1/db/{db}/kv/{ns}/{key}. */
 export interface DeleteValueQuery {
-  /** Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). */
+  /** Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
 }
 
 /** The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}. */
 export interface DeleteDocQuery {
-  /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). */
+  /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
 }
 
