@@ -36,7 +36,7 @@ class MintNamespaceTokenRequest(TypedDict, total=False):
 class PutNamespacePolicyRequest(TypedDict, total=False):
     """What ControlService.PutNamespacePolicy takes."""
     policy: Required[Json]
-    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
+    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
 
 
 class MemoryInputDict(TypedDict, total=False):
@@ -63,6 +63,8 @@ class MemoryInputDict(TypedDict, total=False):
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. It is no part of what makes two memories the same: that of a duplicate is passed over."""
     pinned: bool | None
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
+    status: str | None
+    """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -81,6 +83,16 @@ class UpdateMemoryRequest(TypedDict, total=False):
     """Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were."""
     ttl: int | None
     """Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was."""
+    completed: bool | None
+    """Of a `task`: whether it is done. A completed task is neither recalled nor shown in context blocks, and the same task can be ingested anew beside it; it is there for who asks for it until it expires. False opens it again: `conflict` (409) where the same task is open by now. Refused on other types. Absent: as it was."""
+
+
+class ReviewMemoryRequest(TypedDict, total=False):
+    """What MemoryService.ReviewMemory takes."""
+    ids: Required[Sequence[str]]
+    """The ids of proposals, 1 to 100, each once. ListMemories with `status` gives them."""
+    verdict: Required[str]
+    """`approve` or `reject`."""
 
 
 class ForgetMemoriesRequest(TypedDict, total=False):
@@ -105,6 +117,10 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """How many to forget at most, newest first; at most 1000, more are taken as 1000."""
     cursor: str | None
     """`next_cursor` of the call before."""
+    status: str | None
+    """Memories in these states only, as with ListMemories. Absent: `active`, and what is included."""
+    include_completed: bool | None
+    """Also tasks that were completed."""
 
 
 class MinScore(TypedDict, total=False):
@@ -163,6 +179,8 @@ class RecallRequest(TypedDict, total=False):
     """Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in."""
     k_per_type: TypeCounts | None
     """So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list."""
+    include_completed: bool | None
+    """Also tasks that were completed."""
 
 
 class ContextSectionInput(TypedDict, total=False):
@@ -219,6 +237,8 @@ class ExtractRequest(TypedDict, total=False):
     """The agent that the memories will carry."""
     dry_run: bool | None
     """Propose only; nothing is written."""
+    status: str | None
+    """`proposed`: what is ingested waits for a review, as with MemoryInput."""
 
 
 class CreateErasureRequest(TypedDict, total=False):
@@ -647,6 +667,10 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Memories on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before, in the same order."""
+    status: str
+    """Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included."""
+    include_completed: bool
+    """Also tasks that were completed."""
 
 
 class GetMemoryQuery(TypedDict, total=False):
@@ -663,6 +687,12 @@ class UpdateMemoryQuery(TypedDict, total=False):
 
 class ForgetMemoryQuery(TypedDict, total=False):
     """The query of DELETE /v1/memory/{ns}/{profile}/memories/{id}."""
+    branch: str
+    """The branch. Absent: `main`."""
+
+
+class ReviewMemoryQuery(TypedDict, total=False):
+    """The query of POST /v1/memory/{ns}/{profile}/review."""
     branch: str
     """The branch. Absent: `main`."""
 
@@ -928,7 +958,7 @@ class AuditEvent:
     ns: str
     """The namespace."""
     action: str
-    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
+    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
     outcome: str
     """`ok`, `denied` or `error`."""
     prev: str
@@ -1049,6 +1079,8 @@ class MemoryInput:
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. It is no part of what makes two memories the same: that of a duplicate is passed over."""
     pinned: bool | None = None
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
+    status: str | None = None
+    """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1066,7 +1098,7 @@ class IngestItem:
     id: str
     """The memory's id; that of the existing one for a duplicate."""
     status: str
-    """`created` or `duplicate`."""
+    """`created`, `duplicate` of an active memory, or `proposed`: it waits for a review, as it was asked or as the policy demands. The same proposal again is the one that waits."""
     superseded: Sequence[str]
     """The ids of the memories that this one superseded."""
     embedding: str | None = None
@@ -1125,6 +1157,10 @@ class Memory:
     """Of a superseded memory, the id of the one that holds now on its topic, at the end of the chain; absent when that one was forgotten, and on memories that hold themselves. On recall only."""
     pinned: bool | None = None
     """True where it is pinned; absent otherwise."""
+    status: str | None = None
+    """`proposed`: it waits for a review. `completed`: a task that is done. Absent otherwise: then it is active, or superseded where `superseded_by` says so."""
+    completed_at: int | None = None
+    """When the task was completed, in Unix milliseconds; on completed tasks only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1149,6 +1185,30 @@ class ChannelExplanation:
     """The channel's own score: for words BM25 with what stands together and beside it (larger is better), cosine similarity for vectors, 1 for a topic."""
     approximate: bool
     """Whether the channel's search was approximate, so that another node may rank differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewMemoryResponse:
+    """What MemoryService.ReviewMemory gives."""
+    results: Sequence[ReviewItem]
+    """What became of each proposal, in the order given."""
+    txid: int
+    """The database's transaction id after the review."""
+    erasure_id: str | None = None
+    """The coupon of the erasure that the policy made of a rejection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewItem:
+    """What became of one proposal."""
+    id: str
+    """The id of the proposal."""
+    status: str
+    """`approved`: it is active, under its id, since now. `duplicate`: it is the same as an active memory by now, which has taken in who said it, and the proposal is gone. `rejected`: it is forgotten. `unknown`: none of this id waits."""
+    superseded: Sequence[str]
+    """The ids of the memories that it superseded."""
+    duplicate_of: str | None = None
+    """The active memory that it is a duplicate of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2067,6 +2127,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "Memory": Memory,
     "MemoryExplanation": MemoryExplanation,
     "ChannelExplanation": ChannelExplanation,
+    "ReviewMemoryResponse": ReviewMemoryResponse,
+    "ReviewItem": ReviewItem,
     "ForgetMemoriesResponse": ForgetMemoriesResponse,
     "RecallResponse": RecallResponse,
     "Turn": Turn,

@@ -11,6 +11,7 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   ListMemoriesResponse: { memories: "Memory" },
   Memory: { explain: "MemoryExplanation" },
   MemoryExplanation: { channels: "ChannelExplanation" },
+  ReviewMemoryResponse: { results: "ReviewItem" },
   RecallRequest: { min_score: "MinScore", k_per_type: "TypeCounts" },
   RecallResponse: { memories: "Memory", turns: "Turn", near_misses: "NearMiss" },
   NearMiss: { reasons: "MissedBar" },

@@ -72,7 +72,7 @@ export interface NamespacePolicy {
 
 /** What ControlService.PutNamespacePolicy takes. */
 export interface PutNamespacePolicyRequest {
-  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
+  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
   readonly policy: Json;
 }
 
@@ -104,7 +104,7 @@ export interface AuditEvent {
   readonly profile?: string | undefined;
   /** The branch, where one is concerned. */
   readonly branch?: string | undefined;
-  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
+  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
   readonly action: string;
   /** What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set. */
   readonly resource?: string | undefined;
@@ -216,6 +216,8 @@ export interface MemoryInput {
   readonly metadata?: JsonObject | null | undefined;
   /** Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on. */
   readonly pinned?: boolean | null | undefined;
+  /** `proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same. */
+  readonly status?: string | null | undefined;
 }
 
 /** What MemoryService.Ingest takes. */
@@ -236,7 +238,7 @@ export interface IngestResponse {
 export interface IngestItem {
   /** The memory's id; that of the existing one for a duplicate. */
   readonly id: string;
-  /** `created` or `duplicate`. */
+  /** `created`, `duplicate` of an active memory, or `proposed`: it waits for a review, as it was asked or as the policy demands. The same proposal again is the one that waits. */
   readonly status: string;
   /** The ids of the memories that this one superseded. */
   readonly superseded: readonly string[];
@@ -294,6 +296,10 @@ export interface Memory {
   readonly currentId?: string | undefined;
   /** True where it is pinned; absent otherwise. */
   readonly pinned?: boolean | undefined;
+  /** `proposed`: it waits for a review. `completed`: a task that is done. Absent otherwise: then it is active, or superseded where `superseded_by` says so. */
+  readonly status?: string | undefined;
+  /** When the task was completed, in Unix milliseconds; on completed tasks only. */
+  readonly completedAt?: number | undefined;
 }
 
 /** Why a memory was found. */
@@ -328,6 +334,38 @@ export interface UpdateMemoryRequest {
   readonly keywords?: string | null | undefined;
   /** Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was. */
   readonly ttl?: number | null | undefined;
+  /** Of a `task`: whether it is done. A completed task is neither recalled nor shown in context blocks, and the same task can be ingested anew beside it; it is there for who asks for it until it expires. False opens it again: `conflict` (409) where the same task is open by now. Refused on other types. Absent: as it was. */
+  readonly completed?: boolean | null | undefined;
+}
+
+/** What MemoryService.ReviewMemory takes. */
+export interface ReviewMemoryRequest {
+  /** The ids of proposals, 1 to 100, each once. ListMemories with `status` gives them. */
+  readonly ids: readonly string[];
+  /** `approve` or `reject`. */
+  readonly verdict: string;
+}
+
+/** What MemoryService.ReviewMemory gives. */
+export interface ReviewMemoryResponse {
+  /** What became of each proposal, in the order given. */
+  readonly results: readonly ReviewItem[];
+  /** The database's transaction id after the review. */
+  readonly txid: number;
+  /** The coupon of the erasure that the policy made of a rejection. */
+  readonly erasureId?: string | undefined;
+}
+
+/** What became of one proposal. */
+export interface ReviewItem {
+  /** The id of the proposal. */
+  readonly id: string;
+  /** `approved`: it is active, under its id, since now. `duplicate`: it is the same as an active memory by now, which has taken in who said it, and the proposal is gone. `rejected`: it is forgotten. `unknown`: none of this id waits. */
+  readonly status: string;
+  /** The ids of the memories that it superseded. */
+  readonly superseded: readonly string[];
+  /** The active memory that it is a duplicate of. */
+  readonly duplicateOf?: string | undefined;
 }
 
 /** What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one. */
@@ -352,6 +390,10 @@ export interface ForgetMemoriesRequest {
   readonly limit?: number | null | undefined;
   /** `next_cursor` of the call before. */
   readonly cursor?: string | null | undefined;
+  /** Memories in these states only, as with ListMemories. Absent: `active`, and what is included. */
+  readonly status?: string | null | undefined;
+  /** Also tasks that were completed. */
+  readonly includeCompleted?: boolean | null | undefined;
 }
 
 /** What MemoryService.ForgetMemories gives. */
@@ -422,6 +464,8 @@ export interface RecallRequest {
   readonly preferSessionId?: string | null | undefined;
   /** So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list. */
   readonly kPerType?: TypeCounts | null | undefined;
+  /** Also tasks that were completed. */
+  readonly includeCompleted?: boolean | null | undefined;
 }
 
 /** What MemoryService.Recall gives. */
@@ -584,6 +628,8 @@ export interface ExtractRequest {
   readonly source?: string | null | undefined;
   /** Propose only; nothing is written. */
   readonly dryRun?: boolean | null | undefined;
+  /** `proposed`: what is ingested waits for a review, as with MemoryInput. */
+  readonly status?: string | null | undefined;
 }
 
 /** What MemoryService.Extract gives. */
@@ -1719,6 +1765,10 @@ export interface ListMemoriesQuery {
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, in the same order. */
   readonly cursor?: string | undefined;
+  /** Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included. */
+  readonly status?: string | undefined;
+  /** Also tasks that were completed. */
+  readonly includeCompleted?: boolean | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories/{id}. */
@@ -1735,6 +1785,12 @@ export interface UpdateMemoryQuery {
 
 /** The query of DELETE /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface ForgetMemoryQuery {
+  /** The branch. Absent: `main`. */
+  readonly branch?: string | undefined;
+}
+
+/** The query of POST /v1/memory/{ns}/{profile}/review. */
+export interface ReviewMemoryQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
 }
