@@ -29,6 +29,8 @@ import type {
   RecallRequest,
   RecallResponse,
   ReembedResponse,
+  ReviewItem,
+  ReviewMemoryResponse,
   Session,
   UpdateMemoryRequest,
 } from "./generated/types.ts";
@@ -133,6 +135,16 @@ export class Profile extends Database {
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
     return ids;
+  }
+
+  /** Takes proposals in, or rejects them. */
+  async review(
+    ids: readonly string[],
+    verdict: "approve" | "reject",
+    options?: CallOptions,
+  ): Promise<readonly ReviewItem[]> {
+    const parts = { path: this.#path, body: { ids, verdict } };
+    return (await this.scope.call<ReviewMemoryResponse>(operations.reviewMemory, parts, options)).results;
   }
 
   /** Lets the node's model answer from what is remembered. */

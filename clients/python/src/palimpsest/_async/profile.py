@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, AsyncIterator, Mapping, Sequence, cast
+from typing import Any, AsyncIterator, Literal, Mapping, Sequence, cast
 
 from typing_extensions import Unpack
 
@@ -125,6 +125,14 @@ class AsyncProfile(AsyncDatabase):
             cursor = page.next_cursor
             if cursor is None:
                 return ids
+
+    async def review(
+        self, ids: Sequence[str], verdict: Literal["approve", "reject"], options: CallOptions | None = None
+    ) -> Sequence[t.ReviewItem]:
+        """Takes proposals in, or rejects them."""
+        body = {"ids": list(ids), "verdict": verdict}
+        answer: t.ReviewMemoryResponse = await self._scope.call(ops.REVIEW_MEMORY, self._with(body), options)
+        return answer.results
 
     async def ask(
         self, question: str, options: CallOptions | None = None, /, **request: Unpack[t.AskRequest]

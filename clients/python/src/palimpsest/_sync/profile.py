@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Iterator, Mapping, Sequence, cast
+from typing import Any, Iterator, Literal, Mapping, Sequence, cast
 
 from typing_extensions import Unpack
 
@@ -126,6 +126,14 @@ class Profile(Database):
             cursor = page.next_cursor
             if cursor is None:
                 return ids
+
+    def review(
+        self, ids: Sequence[str], verdict: Literal["approve", "reject"], options: CallOptions | None = None
+    ) -> Sequence[t.ReviewItem]:
+        """Takes proposals in, or rejects them."""
+        body = {"ids": list(ids), "verdict": verdict}
+        answer: t.ReviewMemoryResponse = self._scope.call(ops.REVIEW_MEMORY, self._with(body), options)
+        return answer.results
 
     def ask(
         self, question: str, options: CallOptions | None = None, /, **request: Unpack[t.AskRequest]
