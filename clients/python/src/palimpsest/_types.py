@@ -450,7 +450,7 @@ class PutDocRequest(TypedDict, total=False):
 class FindDocsRequest(TypedDict, total=False):
     """What DataService.FindDocs takes."""
     filter: Mapping[str, Json] | None
-    """Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`, `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document."""
+    """MongoDB's language (docs/documents.md): field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$all`, `$exists`, `$type`, `$size`, `$elemMatch`, `$regex` (RE2, with `$options`), `$and`, `$or`, `$nor`, `$not`, at most 32 deep. Absent or empty: every document."""
     sort: Mapping[str, int] | None
     """Paths and directions, the first key first. On REST an object: `{'age': -1, 'name': 1}`."""
     limit: int | None

@@ -1231,7 +1231,7 @@ export interface DeleteDocResponse {
 
 /** What DataService.FindDocs takes. */
 export interface FindDocsRequest {
-  /** Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`, `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document. */
+  /** MongoDB's language (docs/documents.md): field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$all`, `$exists`, `$type`, `$size`, `$elemMatch`, `$regex` (RE2, with `$options`), `$and`, `$or`, `$nor`, `$not`, at most 32 deep. Absent or empty: every document. */
   readonly filter?: JsonObject | null | undefined;
   /** Paths and directions, the first key first. On REST an object: `{"age": -1, "name": 1}`. */
   readonly sort?: { readonly [name: string]: number } | null | undefined;
