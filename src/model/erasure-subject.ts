@@ -100,11 +100,13 @@ function findRecords(view: View, { subject }: SubjectTarget): readonly FoundReco
   return [
     ...turnsOf(view, subject).map(({ row, ...said }) => ({
       counted: "turns",
+      noted: ["turn", said.sessionId, said.seq],
       said: ["turn", ...Object.values(said)],
       vector: { kind: "turn" as const, owner: row },
     })),
     ...keysOf(view, subject).map((row) => ({
       counted: "keys",
+      noted: ["kv", row.ns, row.key],
       said: ["key", row.ns, row.key, row.value],
       window: kvWindow(row.ns, row),
     })),
@@ -112,17 +114,20 @@ function findRecords(view: View, { subject }: SubjectTarget): readonly FoundReco
       const bytes = encodeUtf8(doc);
       return {
         counted: "documents",
+        noted: ["doc", collection, id],
         said: ["document", collection, id, doc],
         window: docWindow({ id, doc: bytes, docBytes: bytes.length }),
       };
     }),
     ...vectorsOf(view, subject).map(({ owner, name, id, embedding }) => ({
       counted: "vectors",
+      noted: ["vector", name, id],
       said: ["vector", name, id, embedding],
       vector: { kind: "collection" as const, owner },
     })),
     ...versionsOfSubject(view, subject).map((version) => ({
       counted: "file_versions",
+      noted: ["file", version.path],
       said: ["version", version.path, version.version, version.txid, version.writtenAt, version.hash],
       window: versionWindow(version),
     })),
@@ -142,7 +147,8 @@ function removeRecords(tx: Tx, { subject }: SubjectTarget): void {
   }
   for (const { row } of keysOf(tx, subject)) tx.connection.run("DELETE FROM __service_kv WHERE row = ?", row);
   for (const { collection, id } of docsOf(tx, subject)) removeDoc(tx, collection, id);
-  for (const { owner, space, dimension } of vectorsOf(tx, subject)) removeOwner(tx, { space, dimension }, owner);
+  for (const { owner, space, dimension, name } of vectorsOf(tx, subject))
+    removeOwner(tx, { space: { space, dimension }, collection: name }, owner);
   removeVersions(tx, versionsOfSubject(tx, subject));
 }
 

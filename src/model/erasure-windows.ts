@@ -17,6 +17,8 @@ export interface FoundRecord {
   readonly window?: Uint8Array | undefined;
   /** The owner of its vector. */
   readonly vector?: { readonly kind: "turn" | "collection"; readonly owner: number } | undefined;
+  /** Of a subject: the kind and the names by which changes of it are noted. */
+  readonly noted?: readonly (string | number)[] | undefined;
   /** Of a subject: what it is, in the word that its kind is counted by. */
   readonly counted?: string | undefined;
 }

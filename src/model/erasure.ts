@@ -10,9 +10,12 @@ import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import type { ErasedKinds, ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
+import { forgetChanges } from "./core/change-log.ts";
+import { note, type ChangeNote } from "./core/change-notes.ts";
 import { removeAnswers } from "./core/idempotency.ts";
 import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
 import { removeEmptySession, turnsOf } from "./erasure-subject.ts";
+import type { FoundRecord } from "./erasure-windows.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
@@ -62,6 +65,7 @@ export function erase(
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
   const windows = new ErasedWindows(tx);
+  const noted = target.kind === "subject" ? findRecords(tx, target).map((record) => record.noted) : [];
   const removed =
     target.kind === "subject"
       ? eraseSubject(tx, target, traceKey, windows)
@@ -72,6 +76,8 @@ export function erase(
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
   clearStatistics(tx);
   removeAnswers(tx);
+  forgetChanges(tx, namesErased(tx, target, removed.memoryIds, noted));
+  note(tx, "erasure", "erased", couponId);
   const traces = windows.traces(traceKey);
   journal(tx, couponId, {
     ...removed,
@@ -86,6 +92,46 @@ export function erase(
 
 /** What is known of what was erased. */
 type Removed = Pick<Erased, "memoryIds" | "records" | "kinds">;
+
+/** Tells the changes that name what the erasure takes. */
+function namesErased(
+  view: View,
+  target: ErasureTarget,
+  memoryIds: readonly string[],
+  noted: readonly FoundRecord["noted"][],
+): (change: ChangeNote) => boolean {
+  const memories = new Set(memoryIds);
+  const ofSubject = new Set(noted.map((names) => JSON.stringify(names)));
+  const isTarget = (names: readonly (string | number)[], ...wanted: readonly (string | number)[]): boolean =>
+    wanted.every((name, at) => names[at] === name);
+  return ([kind, , ...names]) => {
+    if (kind === "memory") return memories.has(names[0] as string);
+    switch (target.kind) {
+      case "session":
+        return (kind === "session" || (kind === "turn" && target.turns)) && isTarget(names, target.sessionId);
+      case "turn":
+        return kind === "turn" && isTarget(names, target.sessionId, target.seq);
+      case "path":
+        return kind === "file" && (names[0] === target.path || String(names[0]).startsWith(`${target.path}/`));
+      case "key":
+        return kind === "kv" && isTarget(names, target.ns, target.key);
+      case "document":
+        return kind === "doc" && isTarget(names, target.collection, target.id);
+      case "vector":
+        return kind === "vector" && isTarget(names, target.collection, target.id);
+      case "subject":
+        // A session of which nothing was left has gone with it.
+        if (kind === "session") return !hasSession(view, String(names[0]));
+        return ofSubject.has(JSON.stringify([kind, ...names]));
+      default:
+        return false;
+    }
+  };
+}
+
+function hasSession({ connection }: View, id: string): boolean {
+  return connection.get("SELECT 1 FROM __service_session WHERE id = ?", id) !== undefined;
+}
 
 /** Removes the memories of the target, and its session; undefined when there is nothing. */
 function eraseMemories(
@@ -112,6 +158,7 @@ function eraseRows(tx: Tx, rows: readonly ErasedRow[], windows: ErasedWindows): 
   removeMemories(
     tx,
     rows.map(({ row }) => row),
+    "forgotten",
   );
   const memoryIds = rows.map(({ id }) => id);
   for (const id of memoryIds)

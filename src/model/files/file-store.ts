@@ -10,6 +10,7 @@ import { utf8Length } from "../../base/bytes.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
 import { putSubject, subjectOf } from "../core/subjects.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { foldersOf, rangeBelow } from "./file-path.ts";
 import { indexFile, unindexFile } from "./file-words.ts";
@@ -175,6 +176,7 @@ export function endFile(tx: Tx, file: FileRow, change: "moved_away" | "deleted",
   unindexFile(tx, file.row);
   const { row } = addVersion(tx, file.path, change, otherPath, undefined);
   inheritSubject(tx, row, file.row);
+  note(tx, "file", change, file.path);
   trim(tx, file.path);
 }
 
@@ -187,6 +189,7 @@ export function purgePath(tx: Tx, path: string): number {
   }
   const versions = versionsOf(tx, path);
   for (const version of versions) removeVersion(tx, version);
+  if (versions.length > 0) note(tx, "file", "purged", path);
   return versions.length;
 }
 
@@ -201,6 +204,7 @@ function enter(tx: Tx, path: string, change: FileChange, otherPath: string | und
   const before = findFile(tx, path);
   const entered = addVersion(tx, path, change, otherPath, held) as FileRow;
   if (before) inheritSubject(tx, entered.row, before.row);
+  note(tx, "file", change, path);
   tx.connection.run(
     "INSERT INTO __service_file (path, row) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET row = excluded.row",
     path,

@@ -10,6 +10,7 @@ import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
 import { checkSubject, putSubject, subjectColumn } from "../core/subjects.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { turnFilter, type TurnFilters } from "./turn-filters.ts";
 import { joinedDetails, putDetails, type TurnDetails } from "./turn-details.ts";
@@ -92,6 +93,7 @@ export function insertTurn(tx: Tx, sessionId: string, seq: number, turn: NewTurn
     role,
     content,
   );
+  note(tx, "turn", "created", sessionId, seq);
   putDetails(tx, row, sessionId, turn);
   putSubject(tx, { kind: "turn", owner: row }, turn.subject);
   indexTurn(tx, row, content.length);

@@ -11,6 +11,7 @@ import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
 import { putSubject, subjectOf } from "../core/subjects.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
 import { declareMetric } from "./vector-metrics.ts";
@@ -121,6 +122,7 @@ function upsertOne(
   putVector(tx, space, owner, embedding);
   putDetail(tx, space, owner, computeLength(embedding), metadata);
   putSubject(tx, { kind: "vector", owner }, subject, `${place}subject`);
+  note(tx, "vector", "put", collection, id);
 }
 
 /** Whose row the vector of this id is, or undefined. */
@@ -153,11 +155,21 @@ export function findCollectionVector(
   );
 }
 
+/** The vectors of a collection, and its name. */
+export interface NamedSpace {
+  readonly collection: string;
+  readonly space: VectorSpace;
+}
+
 /** Removes a vector with its item and its details. */
-export function removeOwner(tx: Tx, space: VectorSpace, owner: number): void {
+export function removeOwner(tx: Tx, { space, collection }: NamedSpace, owner: number): void {
   deleteVector(tx, space, owner);
   removeDetail(tx, owner);
-  tx.connection.run("DELETE FROM __service_vector_item WHERE owner = ?", owner);
+  const { id } = tx.connection.get<{ id: string }>(
+    "DELETE FROM __service_vector_item WHERE owner = ? RETURNING id",
+    owner,
+  )!;
+  note(tx, "vector", "deleted", collection, id);
 }
 
 /** The vector of an id with its numbers, or undefined. */
