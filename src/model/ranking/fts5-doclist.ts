@@ -3,8 +3,8 @@
  * takes to read a number, and a common word is in most rows.
  *
  * The form is that of sqlite.org/fts5.html, "FTS5 Data Structures", and of the comments in SQLite's fts5_index.c: an
- * index is a list of segments, a segment a list of leaf pages by number, a leaf page the ends of lists that began
- * before it, then words with their lists. Of a list only row numbers are read; what is said of places is passed over.
+ * index is a list of segments, a segment a list of leaf pages by number, a leaf page the end of a list that began
+ * before it, then words with their lists. Of a list only row numbers are read, and places are passed over.
  *
  * Always true: an answer is what a query for the word gives. What is in any other form than is known here has no answer,
  * and is asked by a query.

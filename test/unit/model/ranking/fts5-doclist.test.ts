@@ -1,4 +1,4 @@
-/** Lists of rows read from the pages of an index against what queries give, whatever was written, removed and merged. */
+/** Lists of rows read from the pages of an index against what queries give, whatever was written and removed. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { seeded } from "../../../../src/base/seeded.ts";
 import { readRowsOf } from "../../../../src/model/ranking/fts5-doclist.ts";
