@@ -6,7 +6,7 @@
  * index is a list of segments, a segment a list of leaf pages by number, a leaf page the end of a list that began
  * before it, then words with their lists. Of a list only row numbers are read, and places are passed over.
  *
- * Always true: an answer is what a query for the word gives. What is in any other form than is known here has no answer,
+ * Always true: an answer is what a query for the word gives. What is in any form that is not known here has no answer,
  * and is asked by a query.
  */
 import type { Connection } from "../../sqlite/connection/connection.ts";
