@@ -46,6 +46,7 @@ export function fts5Index(connection: Connection, table: string, columns: number
     firstRows: (most) =>
       connection.prepared(`SELECT id FROM ${table}_docsize ORDER BY id LIMIT ?`).pluck().all(most) as number[],
     rowsOf({ match }) {
+      // The query comes first in any case: with it FTS5 writes to its pages what a transaction has added.
       const some = ask(match, commonRows);
       if (some.length < commonRows) return some;
       const word = plainWord.exec(match)?.[1];
