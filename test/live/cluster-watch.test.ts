@@ -1,6 +1,6 @@
 /**
- * The change feed of a cluster whose nodes are killed while clients write through all of them: readers at every node are
- * told every transaction once and in order, or that what they saw was lost.
+ * The change feed of a cluster whose nodes are killed while clients write through all of them: readers at every node
+ * are told every transaction once and in order, or that what they saw was lost.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";

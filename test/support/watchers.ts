@@ -161,7 +161,7 @@ export class Watching {
   }
 }
 
-/** A reader that comes again behind its last event whenever its stream ends, by another wire and at the next address. */
+/** A reader that comes again behind its last event whenever its stream ends, by another wire, at the next address. */
 export class SteadyReader {
   /** Transactions, from the branch's beginning on. */
   told: WatchedEvent[] = [];
