@@ -24,6 +24,7 @@ const continuations = [
   "docs/documents.md",
   "docs/keys.md",
   "docs/facets.md",
+  "docs/feed.md",
   "docs/writes.md",
   "docs/erasure.md",
 ];
