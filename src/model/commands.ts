@@ -11,6 +11,7 @@ import { createDocIndex, dropDocIndex, listDocCollections, listDocIndexes } from
 import { countDocs, findDocs, groupDocs } from "./docs/docs-find.ts";
 import { deleteFiles, moveFiles } from "./files/file-moves.ts";
 import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
+import { listFacets } from "./facets/facets.ts";
 import { nextDue } from "./next-expiry.ts";
 import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
@@ -153,6 +154,7 @@ export const readCommands = {
   "file.list": listFiles,
   "file.versions": listFileVersions,
   "file.search": searchFiles,
+  "facets.list": listFacets,
   due: nextDue,
   excess: findExcess,
 } as const;

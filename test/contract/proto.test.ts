@@ -25,6 +25,7 @@ import { filesFoundDefault, filesListDefault } from "../../src/model/files/files
 import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
 import { docCollectionsDefault } from "../../src/model/docs/docs-catalog.ts";
 import { docCountMax, docGroupsDefault, docsDefault } from "../../src/model/docs/docs-find.ts";
+import { facetsDefault } from "../../src/model/facets/facets.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
@@ -164,6 +165,8 @@ describe("the fields of messages", () => {
       "ListTurnsRequest.limit": turnsListDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
+      "ListFacetsRequest.limit": facetsDefault,
+      "GetNamespaceUsageRequest.limit": 100,
       "FindDocsRequest.limit": docsDefault,
       "CountDocsRequest.limit": docCountMax,
       "GroupDocsRequest.limit": docGroupsDefault,
