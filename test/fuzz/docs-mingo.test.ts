@@ -99,6 +99,8 @@ function departs(doc: PlainDoc, query: PlainDoc): boolean {
     return reached.values.some((found) => {
       if (!Array.isArray(found)) return name === "$all";
       if (found.length === 0 || found.some((one) => Array.isArray(one)) || reached.passed) return true;
+      if (name === "$in" || name === "$nin")
+        return ((condition as PlainDoc)[name] as Plain[]).some((one) => Array.isArray(one));
       return name === "$type" || (name === "$elemMatch" && !found.every(isDoc));
     });
   });
