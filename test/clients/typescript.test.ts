@@ -108,6 +108,12 @@ describe("every route has a method", () => {
     await notes.delete("x");
     await notes.deleteMany({ filter: { n: 5 } });
     await notes.createIndex("n");
+    expect((await notes.indexes()).map(({ path }) => path)).toEqual(["n"]);
+    expect(await notes.dropIndex("n")).toBe(true);
+    expect((await notes.count()).count).toBe(1);
+    expect((await notes.group("title_of")).groups.length).toBe(1);
+    expect((await db.collections()).length).toBe(1);
+    expect((await db.facets()).length).toBeGreaterThan(0);
 
     const faces = db.vectors("faces");
     await faces.upsert({ id: "f1", embedding: [0, 1], metadata: { is_a: 1 } });
@@ -183,9 +189,10 @@ describe("every route has a method", () => {
     const names = (await client.databases()).map(({ name }) => name);
     expect(names).toContain("acme--alice");
     const acme = client.namespace("acme");
-    expect((await acme.profiles()).map(({ profile }) => profile)).toContain("alice");
+    expect((await all(acme.profiles({ limit: 1 }))).map(({ profile }) => profile)).toContain("alice");
     await acme.putPolicy({ memory: { task_ttl_max_secs: 3600 } });
     expect((await acme.policy()).policy).toEqual({ memory: { task_ttl_max_secs: 3600 } });
+    expect((await acme.usage()).databases).toBeGreaterThan(0);
     const minted = await acme.mintToken({ scope: "read" });
     await acme.revokeToken(minted.jti);
     await client.revokeToken("tools", (await client.mintToken("tools", { scope: "read", expiresIn: 60 })).jti);

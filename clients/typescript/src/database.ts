@@ -6,11 +6,17 @@ import type {
   CreateBranchRequest,
   CreateBranchResponse,
   CreateCheckpointResponse,
+  DocCollection,
   ExecuteSqlResponse,
+  FacetGroup,
   Json,
   JsonObject,
   ListBranchesResponse,
   ListCheckpointsResponse,
+  ListDocCollectionsQuery,
+  ListDocCollectionsResponse,
+  ListFacetsQuery,
+  ListFacetsResponse,
   RewindBranchResponse,
   SqlResult,
   SqlStatement,
@@ -118,6 +124,18 @@ export class Database {
   ): Promise<readonly SqlResult[]> {
     const body = { ...more, stmts };
     return (await this.scope.call<ExecuteSqlResponse>(operations.executeSql, { body }, options)).results;
+  }
+
+  /** What the branch holds, by kind, with counts. A kind of its own comes in pages: `cursor` says where to go on. */
+  async facets(query: ListFacetsQuery = {}, options?: CallOptions): Promise<readonly FacetGroup[]> {
+    return (await this.scope.call<ListFacetsResponse>(operations.listFacets, { query }, options)).groups;
+  }
+
+  /** The collections of documents, by name. */
+  async collections(query: ListDocCollectionsQuery = {}, options?: CallOptions): Promise<readonly DocCollection[]> {
+    const parts = { query };
+    const answer = await this.scope.call<ListDocCollectionsResponse>(operations.listDocCollections, parts, options);
+    return answer.collections;
   }
 
   /** Values by key, in a namespace of their own. */

@@ -1,16 +1,23 @@
 /** Documents of one collection. */
 import { operations } from "./generated/operations.ts";
 import type {
+  CountDocsRequest,
+  CountDocsResponse,
   CreateDocIndexResponse,
   DeleteDocQuery,
   DeleteDocResponse,
   DeleteDocsRequest,
   DeleteDocsResponse,
+  DocIndex,
+  DropDocIndexResponse,
   FindDocsRequest,
   FindDocsResponse,
   GetDocResponse,
+  GroupDocsRequest,
+  GroupDocsResponse,
   InsertDocsResponse,
   JsonObject,
+  ListDocIndexesResponse,
   PutDocRequest,
   PutDocResponse,
   UpdateDocsRequest,
@@ -73,6 +80,28 @@ export class Documents<Doc extends object = JsonObject> {
   /** Makes an index on a path. */
   createIndex(path: string, options?: CallOptions): Promise<CreateDocIndexResponse> {
     return this.#scope.call(operations.createDocIndex, this.#with({ path }), options);
+  }
+
+  /** The indexes of the collection. */
+  async indexes(options?: CallOptions): Promise<readonly DocIndex[]> {
+    const parts = { path: { coll: this.#coll } };
+    return (await this.#scope.call<ListDocIndexesResponse>(operations.listDocIndexes, parts, options)).indexes;
+  }
+
+  /** Drops the index on a path; says whether there was one. */
+  async dropIndex(path: string, options?: CallOptions): Promise<boolean> {
+    const parts = { path: { coll: this.#coll, path } };
+    return (await this.#scope.call<DropDocIndexResponse>(operations.dropDocIndex, parts, options)).dropped;
+  }
+
+  /** Counts the documents that a filter holds of. */
+  count(request: CountDocsRequest = {}, options?: CallOptions): Promise<CountDocsResponse> {
+    return this.#scope.call(operations.countDocs, this.#with(request), options);
+  }
+
+  /** Counts documents by the values of a path, the most frequent first. */
+  group(path: string, request: Omit<GroupDocsRequest, "path"> = {}, options?: CallOptions): Promise<GroupDocsResponse> {
+    return this.#scope.call(operations.groupDocs, this.#with({ ...request, path }), options);
   }
 
   #with(body: object): { readonly path: Readonly<Record<string, string>>; readonly body: object } {

@@ -2,10 +2,14 @@
 import { operations } from "./generated/operations.ts";
 import type {
   AuditEvent,
+  GetNamespaceUsageQuery,
+  GetNamespaceUsageResponse,
   JsonObject,
+  ListProfilesQuery,
   ListProfilesResponse,
   MintNamespaceTokenRequest,
   NamespacePolicy,
+  Profile,
   ReadAuditQuery,
   ReadAuditResponse,
   TokenResponse,
@@ -22,10 +26,21 @@ export class Namespace {
     this.#path = { ns };
   }
 
-  /** The profiles, by name. */
-  async profiles(options?: CallOptions): Promise<ListProfilesResponse["profiles"]> {
-    const parts = { path: this.#path };
-    return (await this.#transport.call<ListProfilesResponse>(operations.listProfiles, parts, options)).value.profiles;
+  /** The profiles, by name or by their last activity. */
+  profiles(query: Omit<ListProfilesQuery, "cursor"> = {}, options?: CallOptions): AsyncGenerator<Profile, void> {
+    return inPages(
+      async (cursor) => {
+        const parts = { path: this.#path, query: { ...query, cursor } };
+        return (await this.#transport.call<ListProfilesResponse>(operations.listProfiles, parts, options)).value;
+      },
+      ({ profiles }) => profiles,
+    );
+  }
+
+  /** What the namespace's profiles take in object storage, a page of them at a time. */
+  async usage(query: GetNamespaceUsageQuery = {}, options?: CallOptions): Promise<GetNamespaceUsageResponse> {
+    const parts = { path: this.#path, query };
+    return (await this.#transport.call<GetNamespaceUsageResponse>(operations.getNamespaceUsage, parts, options)).value;
   }
 
   /** Mints a token for every profile of the namespace. */

@@ -116,6 +116,12 @@ async def tools(client: Any, name: str) -> None:
     await settle(notes.delete("x"))
     await settle(notes.delete_many(filter={"n": 5}))
     await settle(notes.create_index("n"))
+    assert [index.path for index in await settle(notes.indexes())] == ["n"]
+    assert await settle(notes.drop_index("n"))
+    assert (await settle(notes.count())).count == 1
+    assert len((await settle(notes.group(path="from"))).groups) == 1
+    assert len(await settle(db.collections())) == 1
+    assert len(await settle(db.facets())) > 0
 
     faces = db.vectors("faces")
     await settle(faces.upsert(id="f1", embedding=[0, 1], metadata={"is_a": 1}))
@@ -183,9 +189,10 @@ async def branches(client: Any, ns: str) -> None:
 async def control(client: Any, ns: str, name: str) -> None:
     assert f"{ns}--alice" in [database.name for database in await settle(client.databases())]
     namespace = client.namespace(ns)
-    assert "alice" in [profile.profile for profile in await settle(namespace.profiles())]
+    assert "alice" in [profile.profile for profile in await settle(namespace.profiles(limit=1))]
     await settle(namespace.put_policy({"memory": {"task_ttl_max_secs": 3600}}))
     assert (await settle(namespace.policy())).policy == {"memory": {"task_ttl_max_secs": 3600}}
+    assert (await settle(namespace.usage())).databases > 0
     minted = await settle(namespace.mint_token(scope="read"))
     await settle(namespace.revoke_token(minted.jti))
     await settle(client.revoke_token(name, (await settle(client.mint_token(name, scope="read", expires_in=60))).jti))

@@ -23,10 +23,26 @@ class AsyncNamespace:
         self._transport = transport
         self._path = {"ns": ns}
 
-    async def profiles(self, options: CallOptions | None = None) -> Sequence[t.Profile]:
-        """The profiles, by name."""
-        answer: t.ListProfilesResponse = await self._transport.call(ops.LIST_PROFILES, self._parts(), options)
-        return answer.profiles
+    async def profiles(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.ListProfilesQuery]
+    ) -> AsyncIterator[t.Profile]:
+        """The profiles, by name or by their last activity."""
+        cursor: str | None = None
+        while True:
+            parts = dataclasses.replace(self._parts(), query={**query, "cursor": cursor})
+            page: t.ListProfilesResponse = await self._transport.call(ops.LIST_PROFILES, parts, options)
+            for profile in page.profiles:
+                yield profile
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def usage(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.GetNamespaceUsageQuery]
+    ) -> t.GetNamespaceUsageResponse:
+        """What the namespace's profiles take in object storage, a page of them at a time."""
+        parts = dataclasses.replace(self._parts(), query=query)
+        return await self._transport.call(ops.GET_NAMESPACE_USAGE, parts, options)
 
     async def mint_token(
         self, options: CallOptions | None = None, /, **request: Unpack[t.MintNamespaceTokenRequest]

@@ -179,6 +179,31 @@ class AsyncDocuments:
         return await self._scope.call(ops.CREATE_DOC_INDEX, Parts(path=self._path, body={"path": path}), options)
 
 
+    async def indexes(self, options: CallOptions | None = None) -> Sequence[t.DocIndex]:
+        """The indexes of the collection."""
+        parts = Parts(path=self._path)
+        answer: t.ListDocIndexesResponse = await self._scope.call(ops.LIST_DOC_INDEXES, parts, options)
+        return answer.indexes
+
+    async def drop_index(self, path: str, options: CallOptions | None = None) -> bool:
+        """Drops the index on a path; says whether there was one."""
+        parts = Parts(path={**self._path, "path": path})
+        answer: t.DropDocIndexResponse = await self._scope.call(ops.DROP_DOC_INDEX, parts, options)
+        return answer.dropped
+
+    async def count(
+        self, options: CallOptions | None = None, /, **request: Unpack[t.CountDocsRequest]
+    ) -> t.CountDocsResponse:
+        """Counts the documents that a filter holds of."""
+        return await self._scope.call(ops.COUNT_DOCS, Parts(path=self._path, body=request), options)
+
+    async def group(
+        self, options: CallOptions | None = None, /, **request: Unpack[t.GroupDocsRequest]
+    ) -> t.GroupDocsResponse:
+        """Counts documents by the values of a path, the most frequent first."""
+        return await self._scope.call(ops.GROUP_DOCS, Parts(path=self._path, body=request), options)
+
+
 class AsyncVectors:
     """The vectors of one collection of a branch."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, cast
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from .. import _operations as ops
 from .. import _types as t
@@ -105,6 +105,22 @@ class AsyncDatabase:
         parts = Parts(body={"stmts": list(stmts), "txn": txn})
         answer: t.ExecuteSqlResponse = await self._scope.call(ops.EXECUTE_SQL, parts, options)
         return answer.results
+
+    async def facets(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.ListFacetsQuery]
+    ) -> Sequence[t.FacetGroup]:
+        """What the branch holds, by kind, with counts. A kind of its own comes in pages: `cursor` says where to go on."""
+        parts = Parts(query=cast("Mapping[str, Any]", query))
+        answer: t.ListFacetsResponse = await self._scope.call(ops.LIST_FACETS, parts, options)
+        return answer.groups
+
+    async def collections(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.ListDocCollectionsQuery]
+    ) -> Sequence[t.DocCollection]:
+        """The collections of documents, by name."""
+        parts = Parts(query=cast("Mapping[str, Any]", query))
+        answer: t.ListDocCollectionsResponse = await self._scope.call(ops.LIST_DOC_COLLECTIONS, parts, options)
+        return answer.collections
 
     def kv(self, namespace: str) -> AsyncKeyValues:
         """Values by key, in a namespace of their own."""

@@ -24,10 +24,26 @@ class Namespace:
         self._transport = transport
         self._path = {"ns": ns}
 
-    def profiles(self, options: CallOptions | None = None) -> Sequence[t.Profile]:
-        """The profiles, by name."""
-        answer: t.ListProfilesResponse = self._transport.call(ops.LIST_PROFILES, self._parts(), options)
-        return answer.profiles
+    def profiles(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.ListProfilesQuery]
+    ) -> Iterator[t.Profile]:
+        """The profiles, by name or by their last activity."""
+        cursor: str | None = None
+        while True:
+            parts = dataclasses.replace(self._parts(), query={**query, "cursor": cursor})
+            page: t.ListProfilesResponse = self._transport.call(ops.LIST_PROFILES, parts, options)
+            for profile in page.profiles:
+                yield profile
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def usage(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.GetNamespaceUsageQuery]
+    ) -> t.GetNamespaceUsageResponse:
+        """What the namespace's profiles take in object storage, a page of them at a time."""
+        parts = dataclasses.replace(self._parts(), query=query)
+        return self._transport.call(ops.GET_NAMESPACE_USAGE, parts, options)
 
     def mint_token(
         self, options: CallOptions | None = None, /, **request: Unpack[t.MintNamespaceTokenRequest]

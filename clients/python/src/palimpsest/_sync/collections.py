@@ -180,6 +180,31 @@ class Documents:
         return self._scope.call(ops.CREATE_DOC_INDEX, Parts(path=self._path, body={"path": path}), options)
 
 
+    def indexes(self, options: CallOptions | None = None) -> Sequence[t.DocIndex]:
+        """The indexes of the collection."""
+        parts = Parts(path=self._path)
+        answer: t.ListDocIndexesResponse = self._scope.call(ops.LIST_DOC_INDEXES, parts, options)
+        return answer.indexes
+
+    def drop_index(self, path: str, options: CallOptions | None = None) -> bool:
+        """Drops the index on a path; says whether there was one."""
+        parts = Parts(path={**self._path, "path": path})
+        answer: t.DropDocIndexResponse = self._scope.call(ops.DROP_DOC_INDEX, parts, options)
+        return answer.dropped
+
+    def count(
+        self, options: CallOptions | None = None, /, **request: Unpack[t.CountDocsRequest]
+    ) -> t.CountDocsResponse:
+        """Counts the documents that a filter holds of."""
+        return self._scope.call(ops.COUNT_DOCS, Parts(path=self._path, body=request), options)
+
+    def group(
+        self, options: CallOptions | None = None, /, **request: Unpack[t.GroupDocsRequest]
+    ) -> t.GroupDocsResponse:
+        """Counts documents by the values of a path, the most frequent first."""
+        return self._scope.call(ops.GROUP_DOCS, Parts(path=self._path, body=request), options)
+
+
 class Vectors:
     """The vectors of one collection of a branch."""
 
