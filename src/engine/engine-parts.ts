@@ -28,6 +28,9 @@ import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
+import { PastReads } from "./past/past-reads.ts";
+import { PastStates, type PastStatesParts } from "./past/past-states.ts";
+import { readManifest as readServedManifest } from "./opening/served-manifest.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
@@ -41,6 +44,9 @@ import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
 import type { EngineSurroundings } from "./engine-surroundings.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
+
+/** Where whoever starts the engine does not say. */
+const pastBytesMaxDefault = 1024 ** 3;
 
 /** All parts of one engine thread. */
 export class EngineParts {
@@ -67,6 +73,9 @@ export class EngineParts {
   readonly alarms: Alarms;
   /** What this node has seen of each branch in object storage. */
   readonly places: SeenManifests;
+  /** Earlier states that were restored to be read, and the reads of them. */
+  readonly past: PastStates;
+  readonly pastReads: PastReads;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
@@ -117,6 +126,8 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
+    this.past = this.#openPast();
+    this.pastReads = this.#openPastReads();
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,
@@ -208,6 +219,41 @@ export class EngineParts {
     });
   }
 
+  #openPast(): PastStates {
+    const { options, world, store, sql, slices } = this.#given;
+    const { copies, places, vectorPool } = this;
+    const readManifest: PastStatesParts["readManifest"] = async (uuid, branchId) => {
+      const reading = { world, store, nodeId: options.nodeId, places, manifestLanded: () => {} };
+      return (await readServedManifest({ ...reading, acceptsRollback: acceptsRollback(options, uuid) }, uuid, branchId))
+        .manifest.now;
+    };
+    return new PastStates({
+      world,
+      copies,
+      vectorPool,
+      // Only processes could run it instead.
+      slices: sql && slices,
+      source: this.#source,
+      scratchDirectory: options.scratchDirectory,
+      readManifest,
+      pitrMs: this.#branchParts.pitrMs,
+      bytesMax: (options.pastBytesMax ?? pastBytesMaxDefault) / options.lanes,
+    });
+  }
+
+  #openPastReads(): PastReads {
+    const { isCertain, pitrMs, world } = this.#branchParts;
+    return new PastReads({
+      world,
+      states: this.past,
+      source: this.#source,
+      pitrMs,
+      findRetention: (uuid) => this.retentions.of(uuid),
+      isHeld: this.#isHeld,
+      isCertain,
+    });
+  }
+
   #openCompactor(): Compactor {
     const { scratchDirectory } = this.#given.options;
     return new Compactor({
@@ -222,7 +268,7 @@ export class EngineParts {
 
   #openDatabaseOpener(): DatabaseOpener {
     const { options, world, disk, sql, slices, readPermits, send } = this.#given;
-    const { leaseState, catalogs, places, alarms, copies, vectorPool } = this;
+    const { leaseState, catalogs, places, alarms, copies, vectorPool, past } = this;
     const shipping: ShippingParts = {
       world,
       permits: new Semaphore(limits.shipsAtOnceMax),
@@ -242,6 +288,7 @@ export class EngineParts {
       alarms,
       isDeleted: this.#isDeleted,
       copies,
+      past,
       vectorPool,
       source: this.#source,
       sql,
@@ -325,9 +372,10 @@ export class EngineParts {
 
   #openErasureRunner(): ErasureRunner {
     const { databasesDirectory, scratchDirectory } = this.#given.options;
-    const { registry, compactor, copies, opener } = this;
+    const { registry, compactor, copies, opener, past } = this;
     return new ErasureRunner({
       registry,
+      past,
       parts: this.#branchParts,
       compactor,
       collector: this.#collector,

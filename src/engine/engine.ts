@@ -118,7 +118,7 @@ export class Engine {
 
   /** Answers every caller, closes every file. */
   async close(): Promise<void> {
-    const { following, sweeper, turns, jobs, spares, compactor, registry, due, places, vectorPool } = this.#parts;
+    const { following, sweeper, turns, jobs, spares, compactor, registry, due, places, past, vectorPool } = this.#parts;
     this.#closing = true;
     this.#housekeeping.stop();
     following.stop();
@@ -127,6 +127,7 @@ export class Engine {
     await jobs.idle();
     await spares.close();
     await compactor.close();
+    await past.close();
     await registry.closeAll();
     await due.close();
     places.close();
@@ -286,10 +287,12 @@ export class Engine {
       case "sql":
         return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, completion });
       case "read":
+        if (work.at !== undefined) return this.#readPast(call, work.at, work, database, deadlineMs);
         return database.read(work.command, work.input, completion, call.consistency === "primary");
       case "sync":
         return database.sync(completion);
       case "pin": {
+        if (work.at !== undefined) return this.#pinPast(call, work.at, database, deadlineMs);
         const value = this.#pins.pin(id, database, call.consistency === "primary");
         return completion.done({ txid: database.safeTxid, value });
       }
@@ -299,7 +302,29 @@ export class Engine {
     }
   }
 
-  #buildCompletion(id: number, database: Database): Completion {
+  #readPast(
+    { id, consistency }: EngineCall,
+    at: string,
+    { command, input }: Extract<Work, { kind: "read" }>,
+    database: Database,
+    deadlineMs: number,
+  ): void {
+    const asked = { at, consistency, deadlineMs };
+    void this.#parts.pastReads.read(database, asked, command, input, this.#buildCompletion(id, database));
+  }
+
+  /** As a pin of the database, of the file of an earlier state. */
+  #pinPast({ id, consistency }: EngineCall, at: string, database: Database, deadlineMs: number): void {
+    this.#parts.pastReads.pin(database, { at, consistency, deadlineMs }).then(
+      (file) => {
+        const value = this.#pins.pin(id, file, false);
+        this.#answers.answer({ id, txid: file.txid, durableTxid: file.durableTxid, value });
+      },
+      (error: unknown) => this.#answers.fail(id, error, database.safeTxid),
+    );
+  }
+
+  #buildCompletion(id: number, database: Pick<Database, "durableTxid">): Completion {
     return {
       done: ({ txid, value }) => this.#answers.answer({ id, txid, durableTxid: database.durableTxid, value }),
       failed: (error, txid) => this.#answers.fail(id, error, txid),

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/options.proto.
  */
 export const file_palimpsest_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEi7AEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCCABKAgSEgoKZW50aXR5X3RhZxgJIAEoCCKhAQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEg0KBXF1ZXJ5GAUgASgIEhsKDmRlZmF1bHRfbnVtYmVyGAYgASgDSACIAQFCEQoPX2RlZmF1bHRfbnVtYmVyKrUBCgpDcmVkZW50aWFsEhoKFkNSRURFTlRJQUxfVU5TUEVDSUZJRUQQABITCg9DUkVERU5USUFMX05PTkUQARIXChNDUkVERU5USUFMX1BMQVRGT1JNEAISGAoUQ1JFREVOVElBTF9OQU1FU1BBQ0UQAxIXChNDUkVERU5USUFMX0RBVEFCQVNFEAQSKgomQ1JFREVOVElBTF9QTEFURk9STV9PUl9OQU1FU1BBQ0VfQURNSU4QBSpQCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg4KClNDT1BFX1JFQUQQARIPCgtTQ09QRV9XUklURRACEg8KC1NDT1BFX0FETUlOEAMqNgoHQm9keUNhcBIYChRCT0RZX0NBUF9VTlNQRUNJRklFRBAAEhEKDUJPRFlfQ0FQX0RBVEEQATpJCgRydWxlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoCzITLnBhbGltcHNlc3QudjEuUnVsZVIEcnVsZTpICgRqc29uEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi2hwMgASgLMhMucGFsaW1wc2VzdC52MS5Kc29uUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEi+AEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCCABKAgSEgoKZW50aXR5X3RhZxgJIAEoCBIKCgJhdBgKIAEoCCKhAQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEg0KBXF1ZXJ5GAUgASgIEhsKDmRlZmF1bHRfbnVtYmVyGAYgASgDSACIAQFCEQoPX2RlZmF1bHRfbnVtYmVyKrUBCgpDcmVkZW50aWFsEhoKFkNSRURFTlRJQUxfVU5TUEVDSUZJRUQQABITCg9DUkVERU5USUFMX05PTkUQARIXChNDUkVERU5USUFMX1BMQVRGT1JNEAISGAoUQ1JFREVOVElBTF9OQU1FU1BBQ0UQAxIXChNDUkVERU5USUFMX0RBVEFCQVNFEAQSKgomQ1JFREVOVElBTF9QTEFURk9STV9PUl9OQU1FU1BBQ0VfQURNSU4QBSpQCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg4KClNDT1BFX1JFQUQQARIPCgtTQ09QRV9XUklURRACEg8KC1NDT1BFX0FETUlOEAMqNgoHQm9keUNhcBIYChRCT0RZX0NBUF9VTlNQRUNJRklFRBAAEhEKDUJPRFlfQ0FQX0RBVEEQATpJCgRydWxlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoCzITLnBhbGltcHNlc3QudjEuUnVsZVIEcnVsZTpICgRqc29uEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi2hwMgASgLMhMucGFsaW1wc2VzdC52MS5Kc29uUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * What a method asks for and promises beside its path, which is its `google.api.http` option.
@@ -88,6 +88,16 @@ export type Rule = Message<"palimpsest.v1.Rule"> & {
    * @generated from field: bool entity_tag = 9;
    */
   entityTag: boolean;
+
+  /**
+   * Whether the header `Service-At` (on REST also the query parameter `at`) makes the call one of an earlier state: a
+   * transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. The answer is of that state, as
+   * is its `Service-Txid`, and what expires is judged at the time that was asked for, else at that of the state's
+   * commit. A state that cannot be restored is `not_found` (404). Other calls refuse the header.
+   *
+   * @generated from field: bool at = 10;
+   */
+  at: boolean;
 };
 
 /**

@@ -71,14 +71,15 @@ export function buildBranchKey({ uuid, branch }: Pick<Target, "uuid" | "branch">
 
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
-  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
+  /** `at` names an earlier state, as it was asked for: a transaction id, a checkpoint, a time. */
+  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown; readonly at?: string | undefined }
   /**
    * User SQL that may write: alone in a transaction. Its ticket names it to the process that runs it and to what stops
    * it.
    */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
   /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
-  | { readonly kind: "pin" }
+  | { readonly kind: "pin"; readonly at?: string | undefined }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
   /** Answered at once, whatever the thread holds. */
@@ -335,6 +336,8 @@ export interface EngineOptions {
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
+  /** Bytes of earlier states that the node keeps restored, all threads together; 1 GiB by default. */
+  readonly pastBytesMax?: number | undefined;
   /** The log is checkpointed when it has this many bytes. */
   readonly logCheckpointBytes: number;
   /**

@@ -112,7 +112,7 @@ export class EngineClient extends EnginePort {
       case "read":
         return this.#readDirectly(target, call, options) ?? this.#read(target, call, options);
       case "sql-read":
-        return this.#processes.read(target, { batch: call.batch }, options);
+        return this.#processes.read(target, { batch: call.batch, at: call.at }, options);
       case "sql-write":
         return this.#call(
           target,
@@ -225,10 +225,10 @@ export class EngineClient extends EnginePort {
   /** The answer, where this thread may read the file by itself and the caller does not ask for the branch's writer. */
   #readDirectly(
     target: Target,
-    { command, input }: Extract<PortCall, { kind: "read" }>,
+    { command, input, at }: Extract<PortCall, { kind: "read" }>,
     { minTxid = 0, consistency }: CallOptions,
   ): Answer | undefined {
-    if (this.#closing || consistency === "primary") return undefined;
+    if (this.#closing || consistency === "primary" || at !== undefined) return undefined;
     return this.#readers.read(target, { command, input, minTxid });
   }
 
@@ -236,8 +236,9 @@ export class EngineClient extends EnginePort {
   #read(target: Target, call: Extract<PortCall, { kind: "read" }>, options: CallOptions): Promise<Answer> {
     const { uuid } = target;
     const isShared = this.#lanesUse.wasShared(computeLane(uuid, this.#lanes.count));
-    if (isShared && this.#sql && this.#longReads.expects(uuid, call.command))
-      return this.#processes.read(target, { command: call.command, input: call.input }, options);
+    const { command, input, at } = call;
+    if (isShared && this.#sql && this.#longReads.expects(uuid, command))
+      return this.#processes.read(target, { command, input, at }, options);
     return this.#call(target, call, options);
   }
 
@@ -278,8 +279,9 @@ export class EngineClient extends EnginePort {
       this.#lanesUse.end(lane, tenant);
     }
     if (answer.isLong && work.kind === "read") {
-      this.#longReads.note(uuid, work.command);
-      return this.#processes.read(target, { command: work.command, input: work.input }, options);
+      const { command, input, at } = work;
+      this.#longReads.note(uuid, command);
+      return this.#processes.read(target, { command, input, at }, options);
     }
     return { value: unwrapAnswer(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }

@@ -307,6 +307,21 @@ export const batchShape: Shape<SqlBatch> = record({
   idempotency: maybe(record<IdempotencyKey>(idempotencyKey)),
 });
 
+/** A read of an earlier state: a command with its input, or a batch of SQL. */
+export interface PastRead {
+  readonly at: string;
+  readonly command?: string | undefined;
+  readonly input?: unknown;
+  readonly batch?: SqlBatch | undefined;
+}
+
+export const pastShape: Shape<PastRead> = record<PastRead>({
+  at: text,
+  command: maybe(text),
+  input: anything,
+  batch: maybe(batchShape),
+});
+
 const coupon = record<ErasedCoupon>({
   id: text,
   memoryIds: list(text),

@@ -9,6 +9,7 @@ import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/pr
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
+import { atParameter } from "./rest-router.ts";
 import { getComment, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
 
 type Json = { readonly [member: string]: unknown };
@@ -145,6 +146,7 @@ function describeParameters(endpoint: Endpoint, schemas: SchemaCollection): read
   return [
     ...fromPath,
     ...fromQuery,
+    ...(endpoint.rule.at ? [atQuery] : []),
     ...listHeaderNames(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
   ];
 }
@@ -162,6 +164,7 @@ function listHeaderNames(endpoint: Endpoint): readonly (keyof typeof headerParam
     "Service-Branch",
     "Service-Min-Txid",
     "Service-Consistency",
+    ...(endpoint.rule.at ? (["Service-At"] as const) : []),
     ...durability,
     ...repeatable,
     ...(isConditional(endpoint) ? (["If-Match"] as const) : []),
@@ -256,6 +259,7 @@ export function listErrorCodes(endpoint: Endpoint): readonly ErrorCode[] {
   if (endpoint.bodyField !== undefined) codes.push("payload_too_large");
   if (namesDatabase) codes.push("database_not_found");
   if (rule.txid) codes.push("branch_not_found", "conflict");
+  if (rule.at) codes.push("not_found");
   return [...new Set([...codes, ...(rule.errors as ErrorCode[])])];
 }
 
@@ -299,6 +303,12 @@ const headerParameters = {
     "`primary`: from the writer. `cached`: a copy may answer.",
     { type: "string", enum: ["primary", "cached"] },
   ),
+  "Service-At": headerParameter(
+    "Service-At",
+    "The earlier state to read: a transaction id, the name of a checkpoint, or a time. The query parameter `at` is the " +
+      "same.",
+    { type: "string" },
+  ),
   "Service-Durability": headerParameter(
     "Service-Durability",
     "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
@@ -323,6 +333,15 @@ const headerParameters = {
     { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax },
   ),
 } as const;
+
+/** The header `Service-At` as a parameter of the query. */
+const atQuery: Json = {
+  name: atParameter,
+  in: "query",
+  required: false,
+  description: "As the header `Service-At`: the earlier state to read.",
+  schema: { type: "string" },
+};
 
 function headerParameter(name: string, description: string, schema: Schema): Json {
   return { name, in: "header", required: false, description, schema };

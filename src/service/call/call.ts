@@ -22,6 +22,8 @@ export interface CallHeaders {
   readonly ifMatch?: string | undefined;
   readonly ifNoneMatch?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** On REST also given as a query parameter. */
+  readonly at?: string | undefined;
 }
 
 /** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
@@ -34,6 +36,7 @@ export const callHeaderNames = {
   ifMatch: "if-match",
   ifNoneMatch: "if-none-match",
   idempotencyKey: "idempotency-key",
+  at: "service-at",
 } as const satisfies Record<keyof CallHeaders, string>;
 
 /** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
@@ -47,6 +50,7 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     ifMatch: getHeader(callHeaderNames.ifMatch),
     ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
     idempotencyKey: getHeader(callHeaderNames.idempotencyKey),
+    at: getHeader(callHeaderNames.at),
   };
 }
 

@@ -6,7 +6,7 @@
  */
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
+import { checkState } from "../../format/core/state-names.ts";
 import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
@@ -24,12 +24,6 @@ function optionalBigInt(value: number | undefined): bigint | undefined {
 function checkTtl(ttlSecs: number | undefined): number | undefined {
   if (ttlSecs === undefined || (ttlSecs >= 1 && ttlSecs <= branchTtlSecsMax)) return ttlSecs;
   throw invalid(`ttl must be 1 to ${branchTtlSecsMax} seconds`);
-}
-
-/** Refuses what can be neither a checkpoint's name nor a transaction id; whether it is one, the engine knows. */
-function checkState(field: string, text: string): string {
-  if (text.length >= 1 && text.length <= limits.nameCharsMax) return text;
-  throw invalid(`${field} must be the name of a checkpoint or a transaction id`);
 }
 
 function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "listBranches" | "deleteBranch"> {
