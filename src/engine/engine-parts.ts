@@ -28,9 +28,9 @@ import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
-import { PastReads } from "./past/past-reads.ts";
-import { PastStates, type PastStatesParts } from "./past/past-states.ts";
-import { readManifest as readServedManifest } from "./opening/served-manifest.ts";
+import { openPast } from "./past-parts.ts";
+import type { PastReads } from "./past/past-reads.ts";
+import type { PastStates } from "./past/past-states.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
@@ -44,9 +44,6 @@ import { Compactor } from "./compaction/compactor.ts";
 import { EngineEvents } from "./engine-events.ts";
 import type { EngineSurroundings } from "./engine-surroundings.ts";
 import { ExpiredBranches } from "./pool/expired-branches.ts";
-
-/** Where whoever starts the engine does not say. */
-const pastBytesMaxDefault = 1024 ** 3;
 
 /** All parts of one engine thread. */
 export class EngineParts {
@@ -126,8 +123,10 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
-    this.past = this.#openPast();
-    this.pastReads = this.#openPastReads();
+    const { copies, places, vectorPool, retentions } = this;
+    const parts = this.#branchParts;
+    const past = openPast({ given, parts, copies, places, vectorPool, retentions, isHeld: this.#isHeld });
+    [this.past, this.pastReads] = [past.states, past.reads];
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,
@@ -216,41 +215,6 @@ export class EngineParts {
       owner: { node: nodeId, name: nodeName },
       coordinated,
       databasesDirectory,
-    });
-  }
-
-  #openPast(): PastStates {
-    const { options, world, store, sql, slices } = this.#given;
-    const { copies, places, vectorPool } = this;
-    const readManifest: PastStatesParts["readManifest"] = async (uuid, branchId) => {
-      const reading = { world, store, nodeId: options.nodeId, places, manifestLanded: () => {} };
-      return (await readServedManifest({ ...reading, acceptsRollback: acceptsRollback(options, uuid) }, uuid, branchId))
-        .manifest.now;
-    };
-    return new PastStates({
-      world,
-      copies,
-      vectorPool,
-      // Only processes could run it instead.
-      slices: sql && slices,
-      source: this.#source,
-      scratchDirectory: options.scratchDirectory,
-      readManifest,
-      pitrMs: this.#branchParts.pitrMs,
-      bytesMax: (options.pastBytesMax ?? pastBytesMaxDefault) / options.lanes,
-    });
-  }
-
-  #openPastReads(): PastReads {
-    const { isCertain, pitrMs, world } = this.#branchParts;
-    return new PastReads({
-      world,
-      states: this.past,
-      source: this.#source,
-      pitrMs,
-      findRetention: (uuid) => this.retentions.of(uuid),
-      isHeld: this.#isHeld,
-      isCertain,
     });
   }
 

@@ -95,7 +95,7 @@ export class Engine {
 
   /** What the engine has done and holds now, for operators. */
   get state(): EngineState {
-    const { opener, registry, compactor, jobs, following, vectorPool, alarms } = this.#parts;
+    const { opener, registry, compactor, jobs, following, past, vectorPool, alarms } = this.#parts;
     opener.quarantine.recount();
     return {
       counters: this.counters,
@@ -106,6 +106,7 @@ export class Engine {
       timelineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: jobs.collections,
       replicas: following.measures,
+      past: past.measures,
       vectorBytes: vectorPool.bytes,
       alarms: alarms.counts,
     };

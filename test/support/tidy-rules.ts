@@ -64,6 +64,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "database",
     "writer",
     "pool",
+    "past",
     "maintenance",
     "erasure",
     "replica",

@@ -141,8 +141,9 @@ export type CreateBranchRequest = Message<"palimpsest.v1.CreateBranchRequest"> &
   ttl?: number | undefined;
 
   /**
-   * The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON
-   * number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now.
+   * The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON
+   * number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored:
+   * `not_found` (404). Absent: the state it has now.
    *
    * @generated from field: optional string at = 5;
    */
@@ -473,8 +474,8 @@ export type RewindBranchRequest = Message<"palimpsest.v1.RewindBranchRequest"> &
   branch: string;
 
   /**
-   * A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window
-   * that can be restored: `not_found` (404).
+   * A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as
+   * `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404).
    *
    * @generated from field: string to = 3;
    */

@@ -1,10 +1,10 @@
 /**
  * Reads of a branch as it was: which state is meant, whether object storage has it yet, and what is answered.
  *
- * Always true: what is answered from is a state that object storage holds, within the branch's point-in-time window or
- * under a name, as the branch's manifest has it now. What expires is judged at the time that was asked for, else at that
- * of the state's commit, so that the same state gives the same answer. A node that does not write the branch answers for
- * what its manifest covers; what may be newer is for the writer. Must not know: threads, wires.
+ * Always true: what is answered from is a state that object storage holds, within the branch's point-in-time window
+ * or under a name, as the branch's manifest has it now. What expires is judged at the time that was asked for, else at
+ * that of the state's commit, so that the same state gives the same answer. A node that does not write the branch
+ * answers for what its manifest covers; what may be newer is for the writer. Must not know: threads, wires.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";

@@ -21,6 +21,7 @@ import type { World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { readHistory } from "../history/branch-history.ts";
 import type { Plan } from "../history/timelines.ts";
+import type { PastMeasures } from "../api/measures.ts";
 import type { Copies } from "../local/copies.ts";
 import { scratchFile } from "../local/database-files.ts";
 import { findPastPlan } from "../segments/past-point.ts";
@@ -64,13 +65,6 @@ interface Entry extends PastPlace {
   usedAtMs: number;
   /** It is removed as soon as it is made and nobody holds it. */
   isDropped: boolean;
-}
-
-/** What the cache holds and has done. */
-export interface PastMeasures {
-  readonly states: number;
-  readonly bytes: number;
-  readonly restored: number;
 }
 
 export class PastStates {

@@ -305,8 +305,8 @@ const headerParameters = {
   ),
   "Service-At": headerParameter(
     "Service-At",
-    "The earlier state to read: a transaction id, the name of a checkpoint, or a time. The query parameter `at` is the " +
-      "same.",
+    "The earlier state to read: a transaction id, the name of a checkpoint, or a time. The query parameter `at` is " +
+      "the same.",
     { type: "string" },
   ),
   "Service-Durability": headerParameter(

@@ -21,7 +21,14 @@ import { refusalFor } from "../wire/refusal.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
-import { parseHostDatabase, type Match, methodNotAllowed, QueryReader, readAtParameter, Router } from "./rest-router.ts";
+import {
+  parseHostDatabase,
+  type Match,
+  methodNotAllowed,
+  QueryReader,
+  readAtParameter,
+  Router,
+} from "./rest-router.ts";
 import type { MeasuredRequest, RequestMetrics } from "../wire/request-metrics.ts";
 import { WireCall } from "../wire/wire-call.ts";
 
