@@ -123,9 +123,7 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
-    const { copies, places, vectorPool, retentions } = this;
-    const parts = this.#branchParts;
-    const past = openPast({ given, parts, copies, places, vectorPool, retentions, isHeld: this.#isHeld });
+    const past = openPast(given, this.#branchParts, this);
     [this.past, this.pastReads] = [past.states, past.reads];
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({

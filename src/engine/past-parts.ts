@@ -6,6 +6,7 @@
 import type { VectorPool } from "../model/index/vector-index.ts";
 import type { BranchParts } from "./branches/branches.ts";
 import type { EngineSurroundings } from "./engine-surroundings.ts";
+import type { LeaseState } from "./api/lease-expiry.ts";
 import type { Copies } from "./local/copies.ts";
 import type { SeenManifests } from "./local/seen-manifests.ts";
 import { readManifest } from "./opening/served-manifest.ts";
@@ -17,25 +18,21 @@ import type { Retentions } from "./pool/retentions.ts";
 /** Where whoever starts the engine does not say. */
 const pastBytesMaxDefault = 1024 * 1024 * 1024;
 
-/** What they are built from. */
-export interface PastSurroundings {
-  readonly given: EngineSurroundings;
-  readonly parts: BranchParts;
+/** What of the thread's other parts they need. */
+interface OtherParts {
   readonly copies: Copies;
   readonly places: SeenManifests;
   readonly vectorPool: VectorPool;
   readonly retentions: Retentions;
-  /** Whether this node writes the database. */
-  readonly isHeld: (uuid: string) => boolean;
+  readonly leaseState: LeaseState;
 }
 
 /** The restored states, and the reads of them. */
-export function openPast({ given, parts, copies, places, vectorPool, retentions, isHeld }: PastSurroundings): {
-  readonly states: PastStates;
-  readonly reads: PastReads;
-} {
-  const { options, world, store, sql, slices } = given;
-  const { source, pitrMs, isCertain } = parts;
+export function openPast(
+  { options, world, store, sql, slices }: EngineSurroundings,
+  { source, pitrMs, isCertain }: BranchParts,
+  { copies, places, vectorPool, retentions, leaseState }: OtherParts,
+): { readonly states: PastStates; readonly reads: PastReads } {
   const states = new PastStates({
     world,
     copies,
@@ -52,6 +49,7 @@ export function openPast({ given, parts, copies, places, vectorPool, retentions,
     pitrMs,
     bytesMax: (options.pastBytesMax ?? pastBytesMaxDefault) / options.lanes,
   });
+  const isHeld = (uuid: string): boolean => leaseState.getLeaseEpoch(uuid) !== undefined;
   const findRetention = (uuid: string): ReturnType<Retentions["of"]> => retentions.of(uuid);
   return { states, reads: new PastReads({ world, states, source, pitrMs, findRetention, isHeld, isCertain }) };
 }
