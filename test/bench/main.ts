@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`:
- * every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts
+ * …]|growth [10000 …]|grpc|past|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts
+ * …]]`: every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts
  * servers that others make, when asked alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -16,6 +16,7 @@ import { benchFairness } from "./fairness.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchGrpc } from "./grpc.ts";
 import { benchMemory } from "./memory.ts";
+import { benchPast } from "./past.ts";
 import { benchPeers } from "./peers/peers.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
@@ -52,6 +53,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   fairness: (directory) => benchFairness(directory, numbers),
   growth: (directory) => benchGrowth(directory, numbers),
   grpc: benchGrpc,
+  past: benchPast,
   scale: benchScale,
   start: benchStart,
   turns: benchTurns,

@@ -29,6 +29,9 @@ import type { PastStates } from "./past-states.ts";
 /** History objects of a thread, which never change, and what a caller waits for at most whatever its deadline. */
 const historiesMax = 64;
 const patienceMs = 60_000;
+/** Which state is meant is believed for so long while the manifest stays the same: windows and copies go on. */
+const believedMs = 1_000;
+const resolvedMax = 1_000;
 
 export interface PastReadsParts {
   readonly world: World;
@@ -56,8 +59,17 @@ export interface HeldPast {
   release(): void;
 }
 
+/** Which state was meant, by which manifest, and when that was found out. */
+interface Resolved {
+  readonly manifest: Manifest;
+  readonly txid: number;
+  readonly atMs: number;
+}
+
 export class PastReads {
   readonly #parts: PastReadsParts;
+  /** By branch and by what was asked for. */
+  readonly #resolved = new LruMap<string, Resolved>(resolvedMax);
   readonly #histories = new LruMap<string, History>(historiesMax);
 
   constructor(parts: PastReadsParts) {
@@ -68,7 +80,8 @@ export class PastReads {
   async read(database: Database, asked: PastAsked, command: ReadKind, input: unknown, to: Completion): Promise<void> {
     let txid: number | undefined;
     try {
-      const { state, sight, release } = await this.hold(database, asked);
+      // Without a turn of the loop where everything is here.
+      const { state, sight, release } = this.#holdNow(database, asked) ?? (await this.hold(database, asked));
       ({ txid } = state);
       try {
         to.done({ value: state.read(command, input, sight), txid });
@@ -101,11 +114,25 @@ export class PastReads {
     const deadlineMs = Math.min(asked.deadlineMs, world.monotonicMs() + patienceMs);
     const txid = await this.#byDeadline(deadlineMs, this.#resolve(database, asked));
     const { uuid, branchId } = database.opened;
-    const { state, release } = await this.#parts.states.hold({ uuid, branchId, txid }, deadlineMs);
-    const named = parseState(asked.at);
-    const nowMs = named?.kind === "time" ? Math.min(named.atMs, world.nowMs()) : state.committedAtMs;
-    const sight = { nowMs, retention: this.#parts.findRetention(uuid) };
-    return { state, sight, release };
+    const held = await this.#parts.states.hold({ uuid, branchId, txid }, deadlineMs);
+    return { ...held, sight: this.#sight(uuid, asked, held.state) };
+  }
+
+  /** The state, where it was found out a moment ago which one is meant, and it is restored. */
+  #holdNow(database: Database, asked: PastAsked): HeldPast | undefined {
+    const { uuid, branchId, manifest } = database.opened;
+    const known = this.#resolved.get(buildKey(database, asked.at));
+    if (!known || known.manifest !== manifest.now || asked.consistency === "primary") return undefined;
+    if (this.#parts.world.monotonicMs() > known.atMs + believedMs) return undefined;
+    const held = this.#parts.states.holdNow({ uuid, branchId, txid: known.txid });
+    return held && { ...held, sight: this.#sight(uuid, asked, held.state) };
+  }
+
+  #sight(uuid: string, { at }: PastAsked, { committedAtMs }: PastState): PastSight {
+    const { world, findRetention } = this.#parts;
+    const named = parseState(at);
+    const nowMs = named?.kind === "time" ? Math.min(named.atMs, world.nowMs()) : committedAtMs;
+    return { nowMs, retention: findRetention(uuid) };
   }
 
   /** The transaction id that is meant; object storage holds its state. */
@@ -124,7 +151,11 @@ export class PastReads {
     try {
       const history = await this.#readHistory(source(uuid), manifest);
       const cutoffMs = world.nowMs() - pitrMs(uuid);
-      return (await findPastPlan(source(uuid), { manifest, history, cutoffMs }, at)).txid;
+      const { txid } = await findPastPlan(source(uuid), { manifest, history, cutoffMs }, at);
+      // What is committed and not shipped may be meant by a time that is yet to come.
+      if (isEnough && parseState(at)?.kind !== "time")
+        this.#resolved.set(buildKey(database, at), { manifest, txid, atMs: world.monotonicMs() });
+      return txid;
     } catch (error) {
       if (isEnough || !isMissing(error)) throw error;
       throw new TurnedAway("behind");
@@ -154,6 +185,11 @@ export class PastReads {
       );
     }
   }
+}
+
+/** Ids of branches hold no slash. */
+function buildKey({ opened: { uuid, branchId } }: Database, at: string): string {
+  return `${uuid}/${branchId}/${at}`;
 }
 
 /** Whether the state may be one that the manifest does not cover yet; `safeTxid` is the newest that can be. */

@@ -117,6 +117,15 @@ export class PastStates {
     }
   }
 
+  /** The same for a state that is here; undefined where it is not. */
+  holdNow(place: PastPlace): { readonly state: PastState; release(): void } | undefined {
+    const { state } = this.#entries.get(buildKey(place)) ?? {};
+    if (!state) return undefined;
+    const entry = this.#find(place);
+    entry.holds++;
+    return { state, release: () => this.#release(entry) };
+  }
+
   /**
    * Removes what is here of the database, or of one of its branches. Resolves when it is gone: whoever holds it is
    * waited for.
