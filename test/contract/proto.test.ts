@@ -101,6 +101,7 @@ describe("the rules of methods", () => {
       "DataService.InsertDocs",
       "DataService.PutDoc",
       "DataService.PutValue",
+      "DataService.PutValues",
       "DataService.ReplaceTurns",
       "DataService.UpdateDocs",
       "DataService.UpsertVector",

@@ -131,6 +131,6 @@ export function checkSessionId(text: string): string {
 }
 
 /** Refuses a key-value key outside 1 to 512 bytes. */
-export function checkKvKey(text: string): string {
-  return checkText("key", text, limits.kvKeyBytesMax);
+export function checkKvKey(text: string, field = "key"): string {
+  return checkText(field, text, limits.kvKeyBytesMax);
 }

@@ -144,6 +144,8 @@ function scalarSchema(scalar: ScalarType): Schema {
       return { type: "number", format: "float" };
     case ScalarType.DOUBLE:
       return { type: "number", format: "double" };
+    case ScalarType.BYTES:
+      return { type: "string", contentEncoding: "base64" };
     default:
       assert(false, `the REST JSON has no form for scalar ${scalar}`);
   }

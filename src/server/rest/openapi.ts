@@ -204,6 +204,7 @@ function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
     ...(rule.idempotencyKey ? ["Idempotency-Replayed"] : []),
     ...(rule.entityTag ? ["ETag"] : []),
+    ...rule.headers,
     ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id")
       ? ["Service-Erasure-Id"]
       : []),
@@ -361,6 +362,10 @@ const responseHeaders: Json = {
       "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
       "of a forget.",
     schema: { type: "string" },
+  },
+  "Service-Expires-At": {
+    description: "When the value expires, in Unix milliseconds; absent where it stays.",
+    schema: { type: "integer", format: "int64" },
   },
   ETag: {
     description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",

@@ -48,6 +48,7 @@ const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
+const expiresAtHeader = "Service-Expires-At";
 const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
@@ -145,6 +146,7 @@ function listHeaders({
   durableTxid,
   erasureId,
   entityTag,
+  expiresAt,
   isRepeat,
 }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
@@ -152,6 +154,7 @@ function listHeaders({
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
+  if (expiresAt !== undefined) headers.push([expiresAtHeader, String(expiresAt)]);
   if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
@@ -185,6 +188,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     durableTxid: undefined,
     erasureId: undefined,
     entityTag: undefined,
+    expiresAt: undefined,
     egress: undefined,
     mutates: false,
   };
