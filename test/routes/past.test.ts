@@ -43,7 +43,7 @@ function reads({ ns, profile }: Place, id: string): readonly (readonly [method: 
     ["DataService.SearchTurns", { session: "s", vector: [1, 1] }],
     ["DataService.ExecuteSql", { stmts: [{ q: "SELECT n FROM t ORDER BY n" }] }],
     ["DataService.ListKeys", { ns: "n" }],
-    ["DataService.ListKeys", { ns: "n", include: "value" }],
+    ["DataService.ListKeys", { ns: "n", include: "values" }],
     ["DataService.GetValue", { ns: "n", key: "k" }],
     ["DataService.GetValues", { ns: "n", keys: ["k", "k1", "k2"] }],
     ["DataService.GetDoc", { coll: "c", id: "d" }],
