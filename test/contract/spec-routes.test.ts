@@ -5,7 +5,7 @@
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
-import { isRequired } from "../../src/server/rest/openapi-schema.ts";
+import { isRequired } from "../../src/service/call/constraints.ts";
 import { plainRoutes } from "../../src/server/rest/openapi.ts";
 import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
 import { answerRecords, inputRecords } from "./spec-records.ts";

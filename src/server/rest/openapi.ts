@@ -9,8 +9,10 @@ import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/pr
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
+import { isRequired } from "../../service/call/constraints.ts";
 import { atParameter } from "./rest-router.ts";
-import { getComment, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
+import type { Schema } from "./openapi-constraints.ts";
+import { getComment, SchemaCollection } from "./openapi-schema.ts";
 
 type Json = { readonly [member: string]: unknown };
 

@@ -9,7 +9,6 @@ import {
 import { decodeUtf8, encodeUtf8, isWellFormed } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
 import { hashOf } from "../../model/core/expected.ts";
 import type { KvEntry } from "../../model/kv/kv-entries.ts";
 import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
@@ -22,10 +21,6 @@ type KvHandlers = Pick<
   ServiceHandlers<typeof DataService>,
   "listKeys" | "getValue" | "putValue" | "deleteValue" | "getValues" | "putValues" | "deleteValues"
 >;
-
-function checked(request: { readonly ns: string; readonly key: string }): { ns: string; key: string } {
-  return { ns: checkCollectionName("ns", request.ns), key: checkKvKey(request.key) };
-}
 
 function entryMessage({ key, size, expiresAt, value }: KvEntry): ValueEntry {
   const text = value && decodeUtf8(value);
@@ -51,12 +46,10 @@ function readValue({ text, bytes }: ValueInput, at: number): Uint8Array {
 function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "deleteValue"> {
   return {
     async getValue(request, context) {
-      const { consistency = context.consistency } = request;
-      if (consistency !== undefined && consistency !== "primary" && consistency !== "cached")
-        throw invalid("consistency must be primary or cached");
+      const consistency = (request.consistency as "primary" | "cached" | undefined) ?? context.consistency;
       if (context.consistency !== undefined && consistency !== context.consistency)
         throw invalid("consistency is given twice, with different values: as a query and as Service-Consistency");
-      const input = checked(request);
+      const input = { ns: request.ns, key: request.key };
       const target = await databaseTarget(node, context, request.db);
       const { value } = seen(
         context,
@@ -70,7 +63,7 @@ function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "d
     async putValue(request, context) {
       const value = request.value?.data ?? new Uint8Array(0);
       const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
-      const input = { ...checked(request), value, ...expected, ...present({ ttlSecs: request.ttl }) };
+      const input = { ns: request.ns, key: request.key, value, ...expected, ...present({ ttlSecs: request.ttl }) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -80,7 +73,7 @@ function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "d
       return { txid };
     },
     async deleteValue(request, context) {
-      const input = { ...checked(request), ...expectedHash(request.ifMatch, context) };
+      const input = { ns: request.ns, key: request.key, ...expectedHash(request.ifMatch, context) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(context, await node.engine.write(target, "kv.delete", input, engineOptions(context)));
       return { txid };
@@ -91,7 +84,7 @@ function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "d
 function batches(node: NodeParts): Pick<KvHandlers, "getValues" | "putValues" | "deleteValues"> {
   return {
     async getValues(request, context) {
-      const input = { ns: checkCollectionName("ns", request.ns), keys: request.keys };
+      const input = { ns: request.ns, keys: request.keys };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,
@@ -100,8 +93,7 @@ function batches(node: NodeParts): Pick<KvHandlers, "getValues" | "putValues" | 
       return { entries: value.entries.map(entryMessage), remaining: [...value.remaining], txid };
     },
     async putValues(request, context) {
-      const ns = checkCollectionName("ns", request.ns);
-      if (request.items.length > limits.kvBatchMax) throw invalid(`items must hold 1 to ${limits.kvBatchMax} items`);
+      const { ns } = request;
       const items = request.items.map((item, at) => ({
         key: item.key,
         value: readValue(item, at),
@@ -116,7 +108,7 @@ function batches(node: NodeParts): Pick<KvHandlers, "getValues" | "putValues" | 
       return { hashes: items.map(({ value }) => hashOf(value)), txid };
     },
     async deleteValues(request, context) {
-      const ns = checkCollectionName("ns", request.ns);
+      const { ns } = request;
       const items = request.items.map(({ key, ifMatch }) => ({ key, ...present({ ifMatch }) }));
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
@@ -134,7 +126,7 @@ export function kvHandlers(node: NodeParts): KvHandlers {
     ...singles(node),
     ...batches(node),
     async listKeys(request, context) {
-      const ns = checkCollectionName("ns", request.ns);
+      const { ns } = request;
       const target = await databaseTarget(node, context, request.db);
       const { prefix, start, end, order, cursor, include } = request;
       const input = {
