@@ -17,6 +17,7 @@ import { temporaryDirectory } from "../support/temporary.ts";
 /** The documents whose blocks continue the tour, in the order in which they are run. */
 const continuations = [
   "docs/concepts.md",
+  "docs/memories.md",
   "docs/recall.md",
   "docs/context.md",
   "docs/files.md",

@@ -57,6 +57,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "text",
     "ranking",
     "vectors",
+    "standing",
     "memory",
     "transcript",
     "files",
