@@ -29,6 +29,7 @@ import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
 import { openPast } from "./past-parts.ts";
+import type { Diffs } from "./past/diffs.ts";
 import type { PastReads } from "./past/past-reads.ts";
 import type { PastStates } from "./past/past-states.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
@@ -73,6 +74,7 @@ export class EngineParts {
   /** Earlier states that were restored to be read, and the reads of them. */
   readonly past: PastStates;
   readonly pastReads: PastReads;
+  readonly diffs: Diffs;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
@@ -124,7 +126,7 @@ export class EngineParts {
     });
     this.compactor = this.#openCompactor();
     const past = openPast(given, this.#branchParts, this);
-    [this.past, this.pastReads] = [past.states, past.reads];
+    [this.past, this.pastReads, this.diffs] = [past.states, past.reads, past.diffs];
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,

@@ -19,14 +19,14 @@ import type { SeenManifests } from "./local/seen-manifests.ts";
 import { EngineTimers } from "./engine-timers.ts";
 import { sumBacklogs, type EngineState, type EngineCounters } from "./api/measures.ts";
 import { Pins } from "./pool/pins.ts";
-import type { EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
+import type { DiffAsked, EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
 
 /**
  * Whether the call costs the thread what its tenant asks for; the others are the node's own, or release what is held.
  */
 function isWorkOfTenant({ kind }: Work): boolean {
   return (
-    kind === "read" || kind === "write" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync"
+    kind === "read" || kind === "write" || kind === "diff" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync"
   );
 }
 
@@ -292,6 +292,8 @@ export class Engine {
         return database.read(work.command, work.input, completion, call.consistency === "primary");
       case "sync":
         return database.sync(completion);
+      case "diff":
+        return void this.#diff(call, work.asked, database, deadlineMs);
       case "pin": {
         if (work.at !== undefined) return this.#pinPast(call, work.at, database, deadlineMs);
         const value = this.#pins.pin(id, database, call.consistency === "primary");
@@ -312,6 +314,17 @@ export class Engine {
   ): void {
     const asked = { at, consistency, deadlineMs };
     void this.#parts.pastReads.read(database, asked, command, input, this.#buildCompletion(id, database));
+  }
+
+  async #diff({ id, target }: EngineCall, asked: DiffAsked, after: Database, deadlineMs: number): Promise<void> {
+    const { registry, diffs } = this.#parts;
+    try {
+      const { fromBranch: branch = target.branch } = asked;
+      const before = branch === target.branch ? after : await registry.use({ ...target, branch }, deadlineMs);
+      this.#answers.answer({ id, ...(await diffs.page(before, after, asked, deadlineMs)) });
+    } catch (error) {
+      this.#answers.fail(id, error, after.safeTxid);
+    }
   }
 
   /** As a pin of the database, of the file of an earlier state. */

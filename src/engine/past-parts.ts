@@ -10,6 +10,7 @@ import type { LeaseState } from "./api/lease-expiry.ts";
 import type { Copies } from "./local/copies.ts";
 import type { SeenManifests } from "./local/seen-manifests.ts";
 import { readManifest } from "./opening/served-manifest.ts";
+import { Diffs } from "./past/diffs.ts";
 import { PastReads } from "./past/past-reads.ts";
 import { PastStates } from "./past/past-states.ts";
 import { acceptsRollback } from "./pool/database-opener.ts";
@@ -32,7 +33,7 @@ export function openPast(
   { options, world, store, sql, slices }: EngineSurroundings,
   { source, pitrMs, isCertain }: BranchParts,
   { copies, places, vectorPool, retentions, leaseState }: OtherParts,
-): { readonly states: PastStates; readonly reads: PastReads } {
+): { readonly states: PastStates; readonly reads: PastReads; readonly diffs: Diffs } {
   const states = new PastStates({
     world,
     copies,
@@ -51,5 +52,6 @@ export function openPast(
   });
   const isHeld = (uuid: string): boolean => leaseState.getLeaseEpoch(uuid) !== undefined;
   const findRetention = (uuid: string): ReturnType<Retentions["of"]> => retentions.of(uuid);
-  return { states, reads: new PastReads({ world, states, source, pitrMs, findRetention, isHeld, isCertain }) };
+  const reads = new PastReads({ world, states, source, pitrMs, findRetention, isHeld, isCertain });
+  return { states, reads, diffs: new Diffs({ world, reads }) };
 }

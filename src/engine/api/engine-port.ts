@@ -9,7 +9,7 @@ import type { Trace } from "../../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
 import type { IdempotencyKey, RepeatableAnswer } from "../../model/core/idempotency.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../../model/sql/sql.ts";
-import type { Answer, BranchAct, BranchResults, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
+import type { Answer, BranchAct, BranchResults, DiffAsked, DiffPage, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
 
 /** What a call asks of a database, as plain data. */
 export type PortCall =
@@ -20,6 +20,8 @@ export type PortCall =
   | { readonly kind: "sql-write"; readonly batch: SqlBatch }
   /** User SQL that only reads; answered with kind `writes` when a statement turns out to write. */
   | { readonly kind: "sql-read"; readonly batch: SqlBatch; readonly at?: string | undefined }
+  /** What differs between two states. */
+  | { readonly kind: "diff"; readonly asked: DiffAsked }
   | { readonly kind: "sync" }
   | { readonly kind: "branch"; readonly act: BranchAct }
   | { readonly kind: "drop" };
@@ -101,6 +103,11 @@ export abstract class EnginePort {
   async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
     const { at } = options;
     return (await this.run(target, { kind: "sql-read", batch, at }, options)) as Answer<SqlOutcome>;
+  }
+
+  /** A page of what differs between two states. */
+  async diff(target: Target, asked: DiffAsked, options: CallOptions): Promise<Answer<DiffPage>> {
+    return (await this.run(target, { kind: "diff", asked }, options)) as Answer<DiffPage>;
   }
 
   /** Resolves once object storage covers everything that is committed on the branch. */

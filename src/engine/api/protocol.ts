@@ -3,6 +3,7 @@
  */
 import type { TimeMemory } from "../../base/trusted-time.ts";
 import type { RefusalData } from "../../base/faults/errors.ts";
+import type { Difference } from "../../model/state-diff.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import type { Erased } from "../../model/erasure.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
@@ -52,6 +53,26 @@ export interface Retention extends MemoryRetention {
   readonly pitrMs: number;
 }
 
+/** Which states of a database are compared, and which page of what differs is wanted. */
+export interface DiffAsked {
+  /** The earlier state, as a caller names one, and its branch; by default the newest, and that of the call. */
+  readonly from?: string | undefined;
+  readonly fromBranch?: string | undefined;
+  /** The later state of the call's branch; by default the newest. */
+  readonly to?: string | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/** A page of what differs between two states. */
+export interface DiffPage {
+  /** Transaction ids of the two states. */
+  readonly from: number;
+  readonly to: number;
+  readonly differences: readonly Difference[];
+  readonly cursor: string | undefined;
+}
+
 /** Which open file a call is for. */
 export interface Target {
   readonly uuid: string;
@@ -80,6 +101,8 @@ export type Work =
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
   /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
   | { readonly kind: "pin"; readonly at?: string | undefined }
+  /** Compares two states. */
+  | { readonly kind: "diff"; readonly asked: DiffAsked }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
   /** Answered at once, whatever the thread holds. */

@@ -121,6 +121,7 @@ export class EngineClient extends EnginePort {
         );
       case "write":
         return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
+      case "diff":
       case "sync":
       case "branch":
       case "drop":

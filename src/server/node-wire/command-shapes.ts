@@ -6,7 +6,7 @@
  * are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not know how
  * payloads are written.
  */
-import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
+import type { BranchAct, DiffAsked, ErasedCoupon } from "../../engine/api/protocol.ts";
 import type { Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
@@ -353,6 +353,14 @@ export const pastShape: Shape<PastRead> = record<PastRead>({
   command: maybe(text),
   input: anything,
   batch: maybe(batchShape),
+});
+
+export const diffShape: Shape<DiffAsked> = record<DiffAsked>({
+  from: maybe(text),
+  fromBranch: maybe(text),
+  to: maybe(text),
+  limit: number,
+  cursor: maybe(text),
 });
 
 const coupon = record<ErasedCoupon>({

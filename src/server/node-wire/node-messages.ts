@@ -27,7 +27,7 @@ import type { Answer, Retention, Target, Consistency, TurnedAwayReason } from ".
 import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
-import { actShape, batchShape, type PastRead, pastShape, readShapes, writeShapes } from "./command-shapes.ts";
+import { actShape, batchShape, diffShape, type PastRead, pastShape, readShapes, writeShapes } from "./command-shapes.ts";
 import { malformed } from "./malformed-message.ts";
 import type { PayloadCodec } from "./node-protocol.ts";
 import type { Shape } from "./payload-shapes.ts";
@@ -40,7 +40,7 @@ const callKinds = {
   sync: CallKind.SYNC,
   branch: CallKind.BRANCH,
   drop: CallKind.DROP,
-} as const satisfies Record<PortCall["kind"], CallKind>;
+} as const satisfies Record<Exclude<PortCall["kind"], "diff">, CallKind>;
 
 const consistencies = { primary: ReadConsistency.PRIMARY, cached: ReadConsistency.CACHED } as const satisfies Record<
   Consistency,
@@ -65,6 +65,7 @@ const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as cons
  * newest one.
  */
 const pastCommand = "past";
+const diffCommand = "diff";
 
 /** A command and a field are no longer together, and what is longer is not repeated. */
 const toldCharsMax = 128;
@@ -163,6 +164,7 @@ export function decodeOutcome(
 
 function chooseCommand(call: PortCall): Pick<Call, "kind" | "command"> {
   if (toPastRead(call)) return { kind: CallKind.READ, command: pastCommand };
+  if (call.kind === "diff") return { kind: CallKind.READ, command: diffCommand };
   const command = call.kind === "write" || call.kind === "read" ? call.command : "";
   return { kind: callKinds[call.kind], command };
 }
@@ -186,6 +188,8 @@ function choosePayload(call: PortCall): unknown {
       return call.batch;
     case "branch":
       return call.act;
+    case "diff":
+      return call.asked;
     case "sync":
     case "drop":
       return undefined;
@@ -200,6 +204,7 @@ function decodePortCall({ kind: wireKind, command }: Call, payload: Uint8Array, 
       if (!isKey(writeShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, writeShapes[command] as Shape<unknown>) };
     case "read":
+      if (command === diffCommand) return { kind: "diff", asked: read("diff", diffShape) };
       if (command === pastCommand) return decodePastRead(read("past", pastShape));
       if (!isKey(readShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, readShapes[command] as Shape<unknown>) };
