@@ -1631,7 +1631,7 @@ export interface CreateBranchRequest {
   readonly from?: string | null | undefined;
   /** Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays. */
   readonly ttl?: number | null | undefined;
-  /** The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
+  /** The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
   readonly at?: string | number | null | undefined;
 }
 
@@ -1703,7 +1703,7 @@ export interface Checkpoint {
 
 /** What BranchService.RewindBranch takes. */
 export interface RewindBranchRequest {
-  /** A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). */
+  /** A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). */
   readonly to: string | number;
 }
 
@@ -1769,12 +1769,16 @@ export interface ListMemoriesQuery {
   readonly status?: string | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface GetMemoryQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PATCH /v1/memory/{ns}/{profile}/memories/{id}. */
@@ -1805,18 +1809,24 @@ export interface ForgetMemoriesQuery {
 export interface RecallQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/context. */
 export interface GetContextQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/ask. */
 export interface AskQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/extract. */
@@ -1835,6 +1845,8 @@ export interface ListSessionsQuery {
   readonly cursor?: string | undefined;
   /** Also count each session's turns and give the times of its first and last one. A page that counts ends early when it has counted 200,000 turns. */
   readonly includeTurns?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/memory/{ns}/{profile}/sessions/{sid}. */
@@ -1893,6 +1905,20 @@ export interface ListTurnsQuery {
   readonly role?: string | undefined;
   /** Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`. */
   readonly filter?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/memory/{session}/search. */
+export interface SearchTurnsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/sql. */
+export interface ExecuteSqlQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}. */
@@ -1911,12 +1937,16 @@ export interface ListKeysQuery {
   readonly order?: "asc" | "desc" | undefined;
   /** What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries. */
   readonly include?: "details" | "values" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}/{key}. */
 export interface GetValueQuery {
   /** `primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header. */
   readonly consistency?: "primary" | "cached" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PUT /v1/db/{db}/kv/{ns}/{key}. */
@@ -1935,10 +1965,28 @@ export interface DeleteValueQuery {
   readonly ifMatch?: string | undefined;
 }
 
+/** The query of POST /v1/db/{db}/kv_batch/{ns}/get. */
+export interface GetValuesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/docs/{coll}/items/{id}. */
+export interface GetDocQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
 /** The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}. */
 export interface DeleteDocQuery {
   /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/docs/{coll}/find. */
+export interface FindDocsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/vectors/{coll}. */
@@ -1951,6 +1999,20 @@ export interface ListVectorsQuery {
   readonly filter?: string | undefined;
   /** Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more. */
   readonly includeVectors?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/vectors/{coll}/items/{id}. */
+export interface GetVectorQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/vectors/{coll}/search. */
+export interface SearchVectorsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/files/{path}. */
@@ -1961,6 +2023,8 @@ export interface GetFileQuery {
   readonly firstLine?: number | undefined;
   /** The last line to give; absent, or behind the end: to the end. */
   readonly lastLine?: number | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/db/{db}/files/{path}. */
@@ -1983,4 +2047,18 @@ export interface ListFilesQuery {
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before. */
   readonly cursor?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/files/{path}/versions. */
+export interface ListFileVersionsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/file_search. */
+export interface SearchFilesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
