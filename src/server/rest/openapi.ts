@@ -308,8 +308,7 @@ const headerParameters = {
   ),
   "Service-At": headerParameter(
     "Service-At",
-    "The earlier state to read: a transaction id, the name of a checkpoint, or a time. The query parameter `at` is " +
-      "the same.",
+    "The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query.",
     { type: "string" },
   ),
   "Service-Durability": headerParameter(
@@ -338,13 +337,7 @@ const headerParameters = {
 } as const;
 
 /** The header `Service-At` as a parameter of the query. */
-const atQuery: Json = {
-  name: atParameter,
-  in: "query",
-  required: false,
-  description: "As the header `Service-At`: the earlier state to read.",
-  schema: { type: "string" },
-};
+const atQuery: Json = { ...headerParameters["Service-At"], name: atParameter, in: "query" };
 
 function headerParameter(name: string, description: string, schema: Schema): Json {
   return { name, in: "header", required: false, description, schema };
