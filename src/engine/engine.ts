@@ -26,7 +26,13 @@ import type { DiffAsked, EngineCall, EngineOptions, FromEngine, Completion, ToEn
  */
 function isWorkOfTenant({ kind }: Work): boolean {
   return (
-    kind === "read" || kind === "write" || kind === "diff" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync"
+    kind === "read" ||
+    kind === "write" ||
+    kind === "diff" ||
+    kind === "sql" ||
+    kind === "pin" ||
+    kind === "branch" ||
+    kind === "sync"
   );
 }
 

@@ -218,7 +218,8 @@ export const diffBegin: DiffPosition = { section: "memory" };
 export function isDiffPosition(value: unknown): value is DiffPosition {
   const { section, after } = (value ?? {}) as Partial<DiffPosition>;
   const isSection =
-    typeof section === "string" && /^(?:memory|file|key|turns|table|(?:vector|document)\/[A-Za-z0-9_-]{1,64})$/.test(section);
+    typeof section === "string" &&
+    /^(?:memory|file|key|turns|table|(?:vector|document)\/[A-Za-z0-9_-]{1,64})$/.test(section);
   if (!isSection || after === undefined) return isSection;
   const keys = section === "key" ? 2 : 1;
   return Array.isArray(after) && after.length === keys && after.every((key) => typeof key === "string");
@@ -274,7 +275,10 @@ function rowStep(
   });
   const last = rows[limit - 1];
   if (rows.length > limit && last)
-    return { differences, next: { section: section.name, after: section.keys === 1 ? [last.k0] : [last.k0, last.k1!] } };
+    return {
+      differences,
+      next: { section: section.name, after: section.keys === 1 ? [last.k0] : [last.k0, last.k1!] },
+    };
   return { differences, next: until ? { section: section.name, after: until } : following };
 }
 
@@ -320,7 +324,10 @@ function turnStep(
     if (id === null) return { differences, next: following };
     session = id;
     const count = (side: Side): { turns: number; last: number | null } =>
-      connection.get(`SELECT count(*) AS turns, max(seq) AS last FROM ${side}.__service_turn WHERE session_id = ?`, id)!;
+      connection.get(
+        `SELECT count(*) AS turns, max(seq) AS last FROM ${side}.__service_turn WHERE session_id = ?`,
+        id,
+      )!;
     const [now, then] = [count("main"), count("past")];
     if (now.turns === then.turns && now.last === then.last) continue;
     const change = then.turns === 0 ? "added" : now.turns === 0 ? "removed" : "changed";

@@ -9,7 +9,16 @@ import type { Trace } from "../../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
 import type { IdempotencyKey, RepeatableAnswer } from "../../model/core/idempotency.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../../model/sql/sql.ts";
-import type { Answer, BranchAct, BranchResults, DiffAsked, DiffPage, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
+import type {
+  Answer,
+  BranchAct,
+  BranchResults,
+  DiffAsked,
+  DiffPage,
+  Target,
+  Consistency,
+  TurnedAwayReason,
+} from "./protocol.ts";
 
 /** What a call asks of a database, as plain data. */
 export type PortCall =

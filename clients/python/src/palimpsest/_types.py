@@ -965,6 +965,20 @@ class SearchFilesQuery(TypedDict, total=False):
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
+class DiffStatesQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/diff."""
+    from_: str
+    """The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`."""
+    from_branch: str
+    """The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    to: str
+    """The later state, named as `from` is. Absent: the newest."""
+    limit: int
+    """How many differences on a page, at most 1000; more are given as 1000."""
+    cursor: str
+    """`next_cursor` of the page before: the next page compares the very same two states."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseInfo:
     """A database."""
@@ -2151,6 +2165,40 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStatesResponse:
+    """What BranchService.DiffStates gives."""
+    from_: int
+    """The transaction id of the earlier state, in its own branch."""
+    to: int
+    """The transaction id of the later state."""
+    differences: Sequence[StateDifference]
+    """What differs."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+    txid: int
+    """The transaction id of the later state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDifference:
+    """One difference between two states."""
+    kind: str
+    """`memory`, `file`, `key`, `turns`, `vector`, `document` or `table`."""
+    change: str
+    """Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`."""
+    name: str
+    """The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table."""
+    within: str | None = None
+    """The namespace of a key, or the collection of a vector or a document."""
+    moved_to: str | None = None
+    """Where a file was moved to."""
+    before: int | None = None
+    """How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told."""
+    after: int | None = None
+    """How many it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCheckpointResponse:
     """What BranchService.CreateCheckpoint gives."""
     checkpoint: str
@@ -2274,6 +2322,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "CreateBranchResponse": CreateBranchResponse,
     "ListBranchesResponse": ListBranchesResponse,
     "Branch": Branch,
+    "DiffStatesResponse": DiffStatesResponse,
+    "StateDifference": StateDifference,
     "CreateCheckpointResponse": CreateCheckpointResponse,
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,

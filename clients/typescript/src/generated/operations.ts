@@ -845,6 +845,17 @@ export const operations = {
     tellsTxid: true,
     reads: true,
   },
+  diffStates: {
+    id: "diffStates",
+    method: "GET",
+    path: "/v1/db/{db}/diff",
+    query: ["from", "from_branch", "to", "limit", "cursor"],
+    body: "none",
+    answer: "json",
+    output: "DiffStatesResponse",
+    tellsTxid: true,
+    reads: true,
+  },
   deleteBranch: {
     id: "deleteBranch",
     method: "DELETE",

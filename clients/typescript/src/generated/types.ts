@@ -1671,6 +1671,38 @@ export interface Branch {
   readonly ttlAt: number | null;
 }
 
+/** What BranchService.DiffStates gives. */
+export interface DiffStatesResponse {
+  /** The transaction id of the earlier state, in its own branch. */
+  readonly from: number;
+  /** The transaction id of the later state. */
+  readonly to: number;
+  /** What differs. */
+  readonly differences: readonly StateDifference[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+  /** The transaction id of the later state. */
+  readonly txid: number;
+}
+
+/** One difference between two states. */
+export interface StateDifference {
+  /** `memory`, `file`, `key`, `turns`, `vector`, `document` or `table`. */
+  readonly kind: string;
+  /** Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`. */
+  readonly change: string;
+  /** The namespace of a key, or the collection of a vector or a document. */
+  readonly within?: string | undefined;
+  /** The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table. */
+  readonly name: string;
+  /** Where a file was moved to. */
+  readonly movedTo?: string | undefined;
+  /** How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told. */
+  readonly before?: number | undefined;
+  /** How many it has. */
+  readonly after?: number | undefined;
+}
+
 /** What BranchService.CreateCheckpoint takes. */
 export interface CreateCheckpointRequest {
   /** The checkpoint's name. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
@@ -2061,4 +2093,18 @@ export interface ListFileVersionsQuery {
 export interface SearchFilesQuery {
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/diff. */
+export interface DiffStatesQuery {
+  /** The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. */
+  readonly from?: string | undefined;
+  /** The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
+  readonly fromBranch?: string | undefined;
+  /** The later state, named as `from` is. Absent: the newest. */
+  readonly to?: string | undefined;
+  /** How many differences on a page, at most 1000; more are given as 1000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before: the next page compares the very same two states. */
+  readonly cursor?: string | undefined;
 }
