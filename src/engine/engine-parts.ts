@@ -28,10 +28,7 @@ import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
-import { openPast } from "./past-parts.ts";
-import type { Diffs } from "./past/diffs.ts";
-import type { PastReads } from "./past/past-reads.ts";
-import type { PastStates } from "./past/past-states.ts";
+import { openPast, type Past } from "./past-parts.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
@@ -72,9 +69,7 @@ export class EngineParts {
   /** What this node has seen of each branch in object storage. */
   readonly places: SeenManifests;
   /** Earlier states that were restored to be read, and the reads of them. */
-  readonly past: PastStates;
-  readonly pastReads: PastReads;
-  readonly diffs: Diffs;
+  readonly past: Past;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
@@ -125,8 +120,7 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
-    const past = openPast(given, this.#branchParts, this);
-    [this.past, this.pastReads, this.diffs] = [past.states, past.reads, past.diffs];
+    this.past = openPast(given, this.#branchParts, this);
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,
@@ -252,7 +246,7 @@ export class EngineParts {
       alarms,
       isDeleted: this.#isDeleted,
       copies,
-      past,
+      past: past.states,
       vectorPool,
       source: this.#source,
       sql,
@@ -260,6 +254,7 @@ export class EngineParts {
       readPermits,
       turn: (uuid, act) => this.turns.take(this.getTenant(uuid), act),
       findRetention: (uuid) => this.retentions.of(uuid),
+      pitrMs: (uuid) => this.retentions.pitrMs(uuid),
       manifestLanded: (uuid, bytes) => {
         this.counts.manifestPuts++;
         this.#bytesPut(bytes);
@@ -339,7 +334,7 @@ export class EngineParts {
     const { registry, compactor, copies, opener, past } = this;
     return new ErasureRunner({
       registry,
-      past,
+      past: past.states,
       parts: this.#branchParts,
       compactor,
       collector: this.#collector,

@@ -39,7 +39,7 @@ export class EngineTimers {
       places.tick();
       jobs.tick();
       spares.tick();
-      past.tick();
+      past.states.tick();
       compactor.tick(() => registry.manifests());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });

@@ -112,7 +112,7 @@ export class Engine {
       timelineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: jobs.collections,
       replicas: following.measures,
-      past: past.measures,
+      past: past.states.measures,
       vectorBytes: vectorPool.bytes,
       alarms: alarms.counts,
     };
@@ -134,7 +134,7 @@ export class Engine {
     await jobs.idle();
     await spares.close();
     await compactor.close();
-    await past.close();
+    await past.states.close();
     await registry.closeAll();
     await due.close();
     places.close();
@@ -319,15 +319,15 @@ export class Engine {
     deadlineMs: number,
   ): void {
     const asked = { at, consistency, deadlineMs };
-    void this.#parts.pastReads.read(database, asked, command, input, this.#buildCompletion(id, database));
+    void this.#parts.past.reads.read(database, asked, command, input, this.#buildCompletion(id, database));
   }
 
   async #diff({ id, target }: EngineCall, asked: DiffAsked, after: Database, deadlineMs: number): Promise<void> {
-    const { registry, diffs } = this.#parts;
+    const { registry, past } = this.#parts;
     try {
       const { fromBranch: branch = target.branch } = asked;
       const before = branch === target.branch ? after : await registry.use({ ...target, branch }, deadlineMs);
-      this.#answers.answer({ id, ...(await diffs.page(before, after, asked, deadlineMs)) });
+      this.#answers.answer({ id, ...(await past.diffs.page(before, after, asked, deadlineMs)) });
     } catch (error) {
       this.#answers.fail(id, error, after.safeTxid);
     }
@@ -335,7 +335,7 @@ export class Engine {
 
   /** As a pin of the database, of the file of an earlier state. */
   #pinPast({ id, consistency }: EngineCall, at: string, database: Database, deadlineMs: number): void {
-    this.#parts.pastReads.pin(database, { at, consistency, deadlineMs }).then(
+    this.#parts.past.reads.pin(database, { at, consistency, deadlineMs }).then(
       (file) => {
         const value = this.#pins.pin(id, file, false);
         this.#answers.answer({ id, txid: file.txid, durableTxid: file.durableTxid, value });

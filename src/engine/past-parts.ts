@@ -19,6 +19,13 @@ import type { Retentions } from "./pool/retentions.ts";
 /** Where whoever starts the engine does not say. */
 const pastBytesMaxDefault = 1024 * 1024 * 1024;
 
+/** What a thread has of the past. */
+export interface Past {
+  readonly states: PastStates;
+  readonly reads: PastReads;
+  readonly diffs: Diffs;
+}
+
 /** What of the thread's other parts they need. */
 interface OtherParts {
   readonly copies: Copies;
@@ -33,7 +40,7 @@ export function openPast(
   { options, world, store, sql, slices }: EngineSurroundings,
   { source, pitrMs, isCertain }: BranchParts,
   { copies, places, vectorPool, retentions, leaseState }: OtherParts,
-): { readonly states: PastStates; readonly reads: PastReads; readonly diffs: Diffs } {
+): Past {
   const states = new PastStates({
     world,
     copies,

@@ -12,9 +12,9 @@ import type { Connection, SqlValue } from "../sqlite/connection/connection.ts";
 const rowsPerStep = 1_000;
 const sessionsPerStep = 100;
 /** A table of user SQL is counted so far. */
-export const diffRowsCountedMax = 1_000_000;
+const diffRowsCountedMax = 1_000_000;
 
-export type DiffKind = "memory" | "file" | "key" | "turns" | "vector" | "document" | "table";
+type DiffKind = "memory" | "file" | "key" | "turns" | "vector" | "document" | "table";
 
 /** One difference: of what kind, where, under which name, and what became of it. */
 export interface Difference {

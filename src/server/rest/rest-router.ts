@@ -11,7 +11,7 @@
 import type { DescField, Message } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import type { Endpoint, PathSegment } from "../../service/call/methods.ts";
+import type { AnyEndpoint, PathSegment } from "../../service/call/methods.ts";
 import { compileParameter, printableName, type ReadParameter } from "../wire/json-scalars.ts";
 
 /** The endpoint that a request means, and the texts of its path's fields in order. */
@@ -136,7 +136,7 @@ export class QueryReader {
   readonly #readers: ReadonlyMap<string, ReadParameter>;
   readonly #names: string;
 
-  constructor({ queryFields, rule }: Pick<Endpoint, "queryFields" | "rule">) {
+  constructor({ queryFields, rule }: Pick<AnyEndpoint, "queryFields" | "rule">) {
     const fields = queryFields.map((field: DescField) => [field.name, compileParameter(field)] as const);
     assert(!rule.at || fields.every(([name]) => name !== atParameter), "the state that is read is in no message");
     // Read before, as the header is.

@@ -7,7 +7,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { ServiceError } from "../../base/faults/errors.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { Identity } from "../../control/access/identity.ts";
-import type { Endpoint } from "./methods.ts";
+import type { AnyEndpoint } from "./methods.ts";
 
 /**
  * The service's own request headers, and HTTP's conditions, as they were received; the pipeline and the handlers judge
@@ -24,6 +24,7 @@ export interface CallHeaders {
   readonly idempotencyKey?: string | undefined;
   /** On REST also given as a query parameter. */
   readonly at?: string | undefined;
+  readonly lastEventId?: string | undefined;
 }
 
 /** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
@@ -37,6 +38,7 @@ export const callHeaderNames = {
   ifNoneMatch: "if-none-match",
   idempotencyKey: "idempotency-key",
   at: "service-at",
+  lastEventId: "last-event-id",
 } as const satisfies Record<keyof CallHeaders, string>;
 
 /** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
@@ -51,6 +53,7 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
     idempotencyKey: getHeader(callHeaderNames.idempotencyKey),
     at: getHeader(callHeaderNames.at),
+    lastEventId: getHeader(callHeaderNames.lastEventId),
   };
 }
 
@@ -66,7 +69,7 @@ export interface RestOfCall {
 }
 
 export interface Call {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   /** The request, of the type `endpoint.method.input`: what is known of it while there is a rest, and then whole. */
   message: Message;
   /** What of the request has not been read yet; absent where `message` is whole. */
@@ -114,6 +117,8 @@ export class Unread extends Error {
 export interface CallResult {
   /** The answer, of the type `endpoint.method.output`. */
   readonly message: Message;
+  /** Of a method that gives a stream: its messages, in the place of `message`; it ends by itself or with a refusal. */
+  readonly messages?: AsyncIterable<Message> | undefined;
   /** Response headers by name, such as `Service-Txid`; on gRPC they are response metadata. */
   readonly headers: readonly (readonly [string, string])[];
 }
