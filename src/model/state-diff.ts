@@ -106,7 +106,8 @@ function fileSection(connection: Connection): Section {
   const movedTo = (side: Side): string =>
     side === "main" || !both
       ? "NULL"
-      : `(SELECT t.path FROM past.__service_file_version AS v, main.__service_file_version AS t, main.__service_file AS n
+      : `(SELECT t.path
+            FROM past.__service_file_version AS v, main.__service_file_version AS t, main.__service_file AS n
             WHERE v.row = f.row AND t.text = v.text AND n.row = t.row AND t.hash = v.hash
               AND NOT EXISTS (SELECT 1 FROM past.__service_file AS o WHERE o.path = t.path)
             ORDER BY t.path LIMIT 1)`;
@@ -253,10 +254,13 @@ function rowStep(
   const above = after ? `(${keys}) > (${marks})` : "1";
   const until = findEnd(connection, section, [main, past], begin, above);
   const range = until ? `${above} AND (${keys}) <= (${marks})` : above;
-  const nothing = `SELECT NULL AS k0, NULL AS k1, NULL AS told, ${section.compared.map((v) => `NULL AS ${v}`).join(", ")} WHERE 0`;
+  const columns = ["k0", "k1", "told", ...section.compared].map((column) => `NULL AS ${column}`);
+  const nothing = `SELECT ${columns.join(", ")} WHERE 0`;
   const same = section.keys === 1 ? "s.k0 = k.k0" : "s.k0 = k.k0 AND s.k1 = k.k1";
-  const onSide = (sql: string | undefined, name: string): string =>
-    `LEFT JOIN (SELECT 1 AS there, * FROM (${sql ?? nothing}) WHERE ${range}) AS ${name} ON ${same.replaceAll("s.", `${name}.`)}`;
+  const onSide = (sql: string | undefined, name: string): string => {
+    const rows = `SELECT 1 AS there, * FROM (${sql ?? nothing}) WHERE ${range}`;
+    return `LEFT JOIN (${rows}) AS ${name} ON ${same.replaceAll("s.", `${name}.`)}`;
+  };
   const differs = section.compared.map((v) => `m.${v} IS NOT p.${v}`).join(" OR ");
   const keysOf = (sql: string | undefined): string => `SELECT ${keys} FROM (${sql ?? nothing}) WHERE ${range}`;
   const parameters = [...begin, ...(until ?? [])];

@@ -1,4 +1,4 @@
-/** What differs between two states, over both wires: by names, ids and counts, page by page, of one branch or of two. */
+/** What differs between two states, over both wires: by names, ids and counts, page by page, of one branch or two. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { useService, ok } from "../support/service.ts";
@@ -151,7 +151,7 @@ onBoth("over %s: two branches, and what is refused", async (name) => {
   expect(await refused({ from_branch: "nothing" })).toBe("branch_not_found");
 });
 
-test("of random writes of several clients it is that of a model, between any two states, by pages of any size", async () => {
+test("of random writes of several clients it is that of a model, between any two states", async () => {
   const wire = service().wire("rest");
   const db = await service().database();
   type State = Map<string, string>;

@@ -1,9 +1,9 @@
 /**
  * What differs between two states of a database's branches, page by page.
  *
- * Always true: both ends are states that were restored and are held meanwhile; the thread is given back between steps of
- * a few milliseconds; a page says which states it compares, and the next one compares the same. Must not know: what is
- * compared (model/state-diff), threads, wires.
+ * Always true: both ends are states that were restored and are held meanwhile; the thread is given back between steps
+ * of a few milliseconds; a page says which states it compares, and the next one compares the same. Must not know: what
+ * is compared (model/state-diff), threads, wires.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -37,7 +37,7 @@ export class Diffs {
     this.#parts = parts;
   }
 
-  /** A page of what differs between the state of `before`'s branch and that of `after`'s, by default the newest ones. */
+  /** A page of what differs between a state of the one branch and one of the other, by default the newest ones. */
   async page(before: Database, after: Database, asked: DiffAsked, deadlineMs: number): Promise<Answer<DiffPage>> {
     const { reads } = this.#parts;
     const cursor = asked.cursor === undefined ? undefined : parseCursor(asked.cursor);
