@@ -6,7 +6,7 @@
  * are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not know how
  * payloads are written.
  */
-import type { BranchAct, DiffAsked, ErasedCoupon } from "../../engine/api/protocol.ts";
+import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
 import type { Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
@@ -346,29 +346,6 @@ export const batchShape: Shape<SqlBatch> = record({
   mayWrite: boolean,
   valuesMax: maybe(number),
   idempotency: maybe(record<IdempotencyKey>(idempotencyKey)),
-});
-
-/** A read of an earlier state: a command with its input, or a batch of SQL. */
-export interface PastRead {
-  readonly at: string;
-  readonly command?: string | undefined;
-  readonly input?: unknown;
-  readonly batch?: SqlBatch | undefined;
-}
-
-export const pastShape: Shape<PastRead> = record<PastRead>({
-  at: text,
-  command: maybe(text),
-  input: anything,
-  batch: maybe(batchShape),
-});
-
-export const diffShape: Shape<DiffAsked> = record<DiffAsked>({
-  from: maybe(text),
-  fromBranch: maybe(text),
-  to: maybe(text),
-  limit: number,
-  cursor: maybe(text),
 });
 
 const coupon = record<ErasedCoupon>({
