@@ -363,6 +363,10 @@ const responseHeaders: Json = {
     description: "When the value expires, in Unix milliseconds; absent where it stays.",
     schema: { type: "integer", format: "int64" },
   },
+  "Service-Subject": {
+    description: "Whom the value is about, percent-encoded; absent where that was not said.",
+    schema: { type: "string" },
+  },
   ETag: {
     description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",
     schema: { type: "string" },

@@ -57,6 +57,8 @@ export interface Context {
   entityTag: string | undefined;
   /** When what the answer holds expires, in Unix milliseconds; becomes the `Service-Expires-At` header. */
   expiresAt: number | undefined;
+  /** Whom what the answer holds is about; becomes the `Service-Subject` header. */
+  subject: string | undefined;
   /**
    * Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the
    * node.

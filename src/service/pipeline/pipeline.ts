@@ -50,6 +50,7 @@ const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
 const expiresAtHeader = "Service-Expires-At";
+const subjectHeader = "Service-Subject";
 const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
@@ -159,6 +160,7 @@ function listHeaders({
   erasureId,
   entityTag,
   expiresAt,
+  subject,
   isRepeat,
 }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
@@ -167,6 +169,7 @@ function listHeaders({
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
   if (expiresAt !== undefined) headers.push([expiresAtHeader, String(expiresAt)]);
+  if (subject !== undefined) headers.push([subjectHeader, encodeURIComponent(subject)]);
   if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
@@ -205,6 +208,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     erasureId: undefined,
     entityTag: undefined,
     expiresAt: undefined,
+    subject: undefined,
     egress: undefined,
     mutates: false,
   };

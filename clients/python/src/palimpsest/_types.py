@@ -65,6 +65,8 @@ class MemoryInputDict(TypedDict, total=False):
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
     status: str | None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -121,6 +123,8 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """Memories in these states only, as with ListMemories. Absent: `active`, and what is included."""
     include_completed: bool | None
     """Also tasks that were completed."""
+    subject: str | None
+    """Memories of this subject only."""
 
 
 class MinScore(TypedDict, total=False):
@@ -181,6 +185,8 @@ class RecallRequest(TypedDict, total=False):
     """So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list."""
     include_completed: bool | None
     """Also tasks that were completed."""
+    subject: str | None
+    """Memories of this subject only."""
 
 
 class ContextSectionInput(TypedDict, total=False):
@@ -269,6 +275,8 @@ class CreateErasureRequest(TypedDict, total=False):
     """Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404)."""
     vector_id: str | None
     """The id of the vector that goes with `vector_collection`."""
+    subject: str | None
+    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404)."""
 
 
 class ReembedRequest(TypedDict, total=False):
@@ -301,6 +309,8 @@ class AppendTurnRequest(TypedDict, total=False):
     """What was said: any JSON, at most 1 MiB."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by."""
 
 
 class TurnInput(TypedDict, total=False):
@@ -315,6 +325,8 @@ class TurnInput(TypedDict, total=False):
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same."""
 
 
 class AppendTurnsRequest(TypedDict, total=False):
@@ -409,6 +421,8 @@ class ValueInput(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no value under the key."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class PutValuesRequest(TypedDict, total=False):
@@ -435,6 +449,8 @@ class InsertDocsRequest(TypedDict, total=False):
     """What DataService.InsertDocs takes."""
     docs: Required[Sequence[Mapping[str, Json]]]
     """The documents, at most 1000 of at most 1 MiB each. `_id` is a string; without one a document gets a ULID. An `_id` that exists is `already_exists` (409)."""
+    subject: str | None
+    """Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by."""
 
 
 class PutDocRequest(TypedDict, total=False):
@@ -445,6 +461,8 @@ class PutDocRequest(TypedDict, total=False):
     """Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class FindDocsRequest(TypedDict, total=False):
@@ -515,6 +533,8 @@ class UpsertVectorRequest(TypedDict, total=False):
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some."""
     metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class VectorInput(TypedDict, total=False):
@@ -525,6 +545,8 @@ class VectorInput(TypedDict, total=False):
     """Its numbers."""
     metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class UpsertVectorsRequest(TypedDict, total=False):
@@ -571,6 +593,8 @@ class PutFileRequest(TypedDict, total=False):
     """Only if the file has this hash; `*`: only if there is a file."""
     if_absent: bool | None
     """Only if there is no file at the path."""
+    subject: str | None
+    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none."""
 
 
 class FileEdit(TypedDict, total=False):
@@ -717,6 +741,8 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included."""
     include_completed: bool
     """Also tasks that were completed."""
+    subject: str
+    """Memories of this subject only."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -853,6 +879,8 @@ class ListTurnsQuery(TypedDict, total=False):
     """Only turns of this role."""
     filter: str
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
+    subject: str
+    """Only turns of this subject."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -872,7 +900,7 @@ class ExecuteSqlQuery(TypedDict, total=False):
 class ListFacetsQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/facets."""
     kind: str
-    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them."""
+    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files`, `tables` or `subjects`. Absent: all of them."""
     limit: int
     """How many facets of a kind, at most 1000; more are given as 1000."""
     cursor: str
@@ -915,6 +943,8 @@ class PutValueQuery(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
+    subject: str
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class DeleteValueQuery(TypedDict, total=False):
@@ -1277,6 +1307,8 @@ class MemoryInput:
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
     status: str | None = None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
+    subject: str | None = None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1357,6 +1389,8 @@ class Memory:
     """`proposed`: it waits for a review. `completed`: a task that is done. Absent otherwise: then it is active, or superseded where `superseded_by` says so."""
     completed_at: int | None = None
     """When the task was completed, in Unix milliseconds; on completed tasks only."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1456,6 +1490,8 @@ class Turn:
     """The id that its caller gave it; absent when it has none."""
     metadata: Mapping[str, Json] | None = None
     """What else is known of it; absent when it has none."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1610,7 +1646,9 @@ class ErasureCoupon:
     nodes: Mapping[str, Json] | None = None
     """The names (`SERVICE_NODE_ID`) of the nodes that the receipt tells of, by their identities, as far as they are known. No part of what is signed."""
     records: int | None = None
-    """How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were."""
+    """How many records beside memories were erased: turns, versions of files, keys, documents or vectors; absent where only memories can have been."""
+    erased: ErasedRecords | None = None
+    """Of an erasure by subject, how many of each kind were erased; absent on others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1642,6 +1680,8 @@ class ErasureTarget:
     """The collection of a vector."""
     vector_id: str | None = None
     """The id of a vector."""
+    subject: str | None = None
+    """A subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1664,6 +1704,23 @@ class ErasureReceipt:
     """The id of the key that signed."""
     sig: str
     """The signature, base64url, over `palimpsest-erasure-receipt-v1` (`-v2` where the payload's `v` is 2), a NUL, and the canonical JSON (RFC 8785) of `payload`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedRecords:
+    """How many records of a subject were erased, by kind; a kind of which there were none is absent."""
+    memories: int | None = None
+    """Memories."""
+    turns: int | None = None
+    """Turns."""
+    file_versions: int | None = None
+    """Versions of files."""
+    documents: int | None = None
+    """Documents."""
+    keys: int | None = None
+    """Keys."""
+    vectors: int | None = None
+    """Vectors of collections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1886,7 +1943,7 @@ class Facet:
     indexes: Sequence[str]
     """Of a collection of documents, the paths of its indexes."""
     count: int | None = None
-    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables."""
+    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows, records of a subject. Absent where they are not counted: rows of virtual tables."""
     type: str | None = None
     """Of a topic, the type of its memories."""
     dimension: int | None = None
@@ -1904,8 +1961,8 @@ class ListKeysResponse:
     """Where the next page begins; null on the last page."""
     txid: int
     """The transaction id of the state that was read."""
-    entries: Sequence[ValueEntry]
-    """One for each of the keys, in their order, where `include` asks for them; else none."""
+    entries: Sequence[ValueEntry] | None = None
+    """One for each of the keys, in their order; absent where `include` does not ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1923,6 +1980,8 @@ class ValueEntry:
     """The value where it is not UTF-8, in base64; absent where `text` is there or values are not asked for."""
     hash: str | None = None
     """SHA-256 of the value's bytes, in hexadecimal: what `if_match` of a later write may be. There with the value."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1990,6 +2049,8 @@ class GetDocResponse:
     """SHA-256 of the document's JSON text as it is stored, in hexadecimal: what `if_match` of a later write may be."""
     txid: int
     """The transaction id of the state that was read."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2155,6 +2216,8 @@ class VectorItem:
     """The metadata that it was stored with; absent when there was none."""
     embedding: Sequence[float] | None = None
     """Its numbers, as of GetVector; absent where they are not asked for."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2168,6 +2231,8 @@ class GetVectorResponse:
     """The transaction id of the state that was read."""
     metadata: Mapping[str, Json] | None = None
     """The metadata that it was stored with; absent when there was none."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2188,8 +2253,8 @@ class SearchVectorsResponse:
     """The hits, nearest first."""
     txid: int
     """The transaction id of the state that was read."""
-    metric: str
-    """The metric that `distance` is of."""
+    metric: str | None = None
+    """The metric that the collection has declared; absent where it has declared none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2203,6 +2268,8 @@ class VectorHit:
     """The metadata that it was stored with; absent when there was none."""
     embedding: Sequence[float] | None = None
     """Its numbers; absent where they are not asked for."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2241,6 +2308,8 @@ class GetFileResponse:
     """When the version was written, Unix milliseconds."""
     txid: int
     """The transaction id of the state that was read."""
+    subject: str | None = None
+    """Whom the version is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2499,6 +2568,7 @@ CLASSES: Mapping[str, type[Any]] = {
     "ErasureTarget": ErasureTarget,
     "ErasureBlockers": ErasureBlockers,
     "ErasureReceipt": ErasureReceipt,
+    "ErasedRecords": ErasedRecords,
     "ListErasuresResponse": ListErasuresResponse,
     "ReembedResponse": ReembedResponse,
     "CalibrateResponse": CalibrateResponse,
