@@ -3,7 +3,7 @@
  */
 import type { TimeMemory } from "../../base/trusted-time.ts";
 import type { RefusalData } from "../../base/faults/errors.ts";
-import type { Difference } from "../../model/state-diff.ts";
+import type { Difference } from "../../model/core/state-diff.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import type { Erased } from "../../model/erasure.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";

@@ -8,7 +8,7 @@
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
-import { diffBegin, diffStep, isDiffPosition, type Difference, type DiffPosition } from "../../model/state-diff.ts";
+import { diffBegin, diffStep, isDiffPosition, type Difference, type DiffPosition } from "../../model/core/state-diff.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import type { Answer, DiffAsked, DiffPage } from "../api/protocol.ts";
 import type { Database } from "../database/database.ts";

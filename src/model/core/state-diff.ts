@@ -6,7 +6,7 @@
  * bounded number of rows on each side, and all steps from the first position on give every difference once, in one
  * order. Must not know: which states they are, who asks.
  */
-import type { Connection, SqlValue } from "../sqlite/connection/connection.ts";
+import type { Connection, SqlValue } from "../../sqlite/connection/connection.ts";
 
 /** Rows of each side that one step looks at, and sessions, each of which is counted. */
 const rowsPerStep = 1_000;
