@@ -3,12 +3,18 @@
  *
  * Always true: both ends are states that were restored and are held meanwhile; the thread is given back between steps
  * of a few milliseconds; a page says which states it compares, and the next one compares the same. Must not know: what
- * is compared (model/state-diff), threads, wires.
+ * is compared (model/core/state-diff), threads, wires.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { turn, type World } from "../../base/world.ts";
-import { diffBegin, diffStep, isDiffPosition, type Difference, type DiffPosition } from "../../model/core/state-diff.ts";
+import {
+  diffBegin,
+  diffStep,
+  isDiffPosition,
+  type Difference,
+  type DiffPosition,
+} from "../../model/core/state-diff.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import type { Answer, DiffAsked, DiffPage } from "../api/protocol.ts";
 import type { Database } from "../database/database.ts";
