@@ -16,6 +16,7 @@ const extensionRoutes = new Set([
   "PATCH /v1/memory/{ns}/{profile}/memories/{id}",
   "POST /v1/memory/{ns}/{profile}/context",
   "POST /v1/memory/{ns}/{profile}/review",
+  "GET /v1/db/{db}/diff",
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
   "GET /v1/memory/{ns}/{profile}/memories",

@@ -723,6 +723,16 @@ export const callSamples: readonly CallSample[] = [
     call: { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined, idempotency } },
     value: results,
   },
+  ...samplesOf("read", read).flatMap(({ name, call, value }) =>
+    call.kind === "read" && call.input !== undefined
+      ? [{ name: `${name} as it was`, call: { ...call, at: "2026-01-31T12:00:00Z" }, value }]
+      : [],
+  ),
+  {
+    name: "sql-read as it was",
+    call: { kind: "sql-read", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined }, at: "12" },
+    value: outcomes[0],
+  },
   ...outcomes.map((value) => ({
     name: "sql-read",
     call: { kind: "sql-read" as const, batch: { statements, atomic: false, mayWrite: false, valuesMax: 50_000 } },

@@ -243,6 +243,7 @@ function branchSamples(db: string): [string, Request][] {
     ["BranchService.DeleteBranch", { db, branch: "side" }],
     ["BranchService.CreateCheckpoint", { ...main, name: "c" }],
     ["BranchService.ListCheckpoints", main],
+    ["BranchService.DiffStates", { db, from: "1" }],
     ["BranchService.DeleteCheckpoint", { ...main, name: "c" }],
     ["BranchService.RewindBranch", { ...main, to: "1" }],
   ];

@@ -53,6 +53,7 @@ const corsHeaders = [
   "Service-Min-Txid",
   "Service-Consistency",
   "Service-Durability",
+  "Service-At",
   "If-Match",
   "If-None-Match",
   "Idempotency-Key",

@@ -41,6 +41,8 @@ export interface Context {
   /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
   durable: boolean;
   consistency: "primary" | "cached" | undefined;
+  /** The earlier state that a read is of; undefined for the newest. */
+  at: string | undefined;
   /** The keys of the writes that the call makes, where the caller may repeat it. */
   idempotency: Idempotency | undefined;
   /** Set by the part that learns it; becomes the `Service-Txid` header. */
@@ -95,9 +97,9 @@ export function handlerEntries<Service extends DescService>(
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  const { call, deadlineMs, minTxid, durable, consistency, identity, idempotency } = context;
+  const { call, deadlineMs, minTxid, durable, consistency, at, identity, idempotency } = context;
   const caller = callerTold(identity);
-  return { deadlineMs, minTxid, durable, consistency, bytes, caller, idempotency, trace: call.trace };
+  return { deadlineMs, minTxid, durable, consistency, at, bytes, caller, idempotency, trace: call.trace };
 }
 
 function callerTold(identity: Identity): CallerTold {

@@ -14,6 +14,7 @@ import { anonymous } from "../../control/access/identity.ts";
 import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
+import { checkState } from "../../format/core/state-names.ts";
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 import { isStream } from "../call/methods.ts";
@@ -198,6 +199,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     deadlineMs: 0,
     minTxid: 0,
     consistency: undefined,
+    at: undefined,
     idempotency: undefined,
     isRepeat: false,
     durable: options.durability === "durable",
@@ -221,6 +223,13 @@ function parseMinTxid(text: string | undefined): number {
   return txid;
 }
 
+/** The earlier state that a read is asked to be of. A call that is no read of a database refuses it. */
+function readAt({ headers: { at }, endpoint: { rule } }: Call): string | undefined {
+  if (at === undefined) return undefined;
+  if (!rule.at) throw invalid("Service-At is for reads of a database: this call takes none");
+  return checkState("Service-At", at);
+}
+
 /** Judges what the headers ask for, and notes it. */
 function readHeaders(call: Call, context: Context): void {
   const { minTxid, consistency, durability } = call.headers;
@@ -234,4 +243,5 @@ function readHeaders(call: Call, context: Context): void {
   context.consistency = consistency;
   context.durable ||= durability === "durable";
   context.idempotency = readIdempotency(call);
+  context.at = readAt(call);
 }

@@ -648,7 +648,7 @@ class CreateBranchRequest(TypedDict, total=False):
     ttl: int | None
     """Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays."""
     at: str | float | None
-    """The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
+    """The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
 
 
 class CreateCheckpointRequest(TypedDict, total=False):
@@ -660,7 +660,7 @@ class CreateCheckpointRequest(TypedDict, total=False):
 class RewindBranchRequest(TypedDict, total=False):
     """What BranchService.RewindBranch takes."""
     to: Required[str | float]
-    """A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404)."""
+    """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404)."""
 
 
 class ReadAuditQuery(TypedDict, total=False):
@@ -743,12 +743,16 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Also tasks that were completed."""
     subject: str
     """Memories of this subject only."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetMemoryQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
     """The branch. Absent: `main`."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class UpdateMemoryQuery(TypedDict, total=False):
@@ -779,18 +783,24 @@ class RecallQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/recall."""
     branch: str
     """The branch. Absent: `main`."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetContextQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/context."""
     branch: str
     """The branch. Absent: `main`."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class AskQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/ask."""
     branch: str
     """The branch. Absent: `main`."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ExtractQuery(TypedDict, total=False):
@@ -809,6 +819,8 @@ class ListSessionsQuery(TypedDict, total=False):
     """`next_cursor` of the page before. A session that is active meanwhile moves to the front, which a later page does not show."""
     include_turns: bool
     """Also count each session's turns and give the times of its first and last one. A page that counts ends early when it has counted 200,000 turns."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class EndSessionQuery(TypedDict, total=False):
@@ -869,6 +881,20 @@ class ListTurnsQuery(TypedDict, total=False):
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
     subject: str
     """Only turns of this subject."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchTurnsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/memory/{session}/search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class ExecuteSqlQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/sql."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ListFacetsQuery(TypedDict, total=False):
@@ -897,12 +923,16 @@ class ListKeysQuery(TypedDict, total=False):
     """`asc` or `desc`. Absent: `asc`."""
     include: str
     """What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetValueQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/kv/{ns}/{key}."""
     consistency: str
     """`primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class PutValueQuery(TypedDict, total=False):
@@ -923,10 +953,28 @@ class DeleteValueQuery(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
+class GetValuesQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/kv_batch/{ns}/get."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class GetDocQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/docs/{coll}/items/{id}."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
 class DeleteDocQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}."""
     if_match: str
     """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
+
+
+class FindDocsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/docs/{coll}/find."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ListDocCollectionsQuery(TypedDict, total=False):
@@ -947,6 +995,20 @@ class ListVectorsQuery(TypedDict, total=False):
     """Only vectors whose metadata meets this filter, JSON in the language of DataService.FindDocs; a vector without metadata counts as `{}`. A page looks at 20,000 vectors at most, and may have few or none and more after it."""
     include_vectors: bool
     """Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class GetVectorQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/vectors/{coll}/items/{id}."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchVectorsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/vectors/{coll}/search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetFileQuery(TypedDict, total=False):
@@ -957,6 +1019,8 @@ class GetFileQuery(TypedDict, total=False):
     """The first line to give, from 1; absent: from the beginning."""
     last_line: int
     """The last line to give; absent, or behind the end: to the end."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class DeleteFilesQuery(TypedDict, total=False):
@@ -979,6 +1043,34 @@ class ListFilesQuery(TypedDict, total=False):
     """Entries on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class ListFileVersionsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/files/{path}/versions."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchFilesQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/file_search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class DiffStatesQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/diff."""
+    from_: str
+    """The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`."""
+    from_branch: str
+    """The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    to: str
+    """The later state, named as `from` is. Absent: the newest."""
+    limit: int
+    """How many differences on a page, at most 1000; more are given as 1000."""
+    cursor: str
+    """`next_cursor` of the page before: the next page compares the very same two states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2369,6 +2461,40 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStatesResponse:
+    """What BranchService.DiffStates gives."""
+    from_: int
+    """The transaction id of the earlier state, in its own branch."""
+    to: int
+    """The transaction id of the later state."""
+    differences: Sequence[StateDifference]
+    """What differs."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+    txid: int
+    """The transaction id of the later state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDifference:
+    """One difference between two states."""
+    kind: str
+    """`memory`, `file`, `key`, `turns`, `vector`, `document` or `table`."""
+    change: str
+    """Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`."""
+    name: str
+    """The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table."""
+    within: str | None = None
+    """The namespace of a key, or the collection of a vector or a document."""
+    moved_to: str | None = None
+    """Where a file was moved to."""
+    before: int | None = None
+    """How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told."""
+    after: int | None = None
+    """How many it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCheckpointResponse:
     """What BranchService.CreateCheckpoint gives."""
     checkpoint: str
@@ -2506,6 +2632,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "CreateBranchResponse": CreateBranchResponse,
     "ListBranchesResponse": ListBranchesResponse,
     "Branch": Branch,
+    "DiffStatesResponse": DiffStatesResponse,
+    "StateDifference": StateDifference,
     "CreateCheckpointResponse": CreateCheckpointResponse,
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,

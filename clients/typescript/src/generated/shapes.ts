@@ -56,5 +56,6 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   SearchFilesResponse: { hits: "FileHit" },
   FileHit: { passage: "FilePassage" },
   ListBranchesResponse: { branches: "Branch" },
+  DiffStatesResponse: { differences: "StateDifference" },
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
 };

@@ -1863,7 +1863,7 @@ export interface CreateBranchRequest {
   readonly from?: string | null | undefined;
   /** Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays. */
   readonly ttl?: number | null | undefined;
-  /** The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
+  /** The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
   readonly at?: string | number | null | undefined;
 }
 
@@ -1903,6 +1903,38 @@ export interface Branch {
   readonly ttlAt: number | null;
 }
 
+/** What BranchService.DiffStates gives. */
+export interface DiffStatesResponse {
+  /** The transaction id of the earlier state, in its own branch. */
+  readonly from: number;
+  /** The transaction id of the later state. */
+  readonly to: number;
+  /** What differs. */
+  readonly differences: readonly StateDifference[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+  /** The transaction id of the later state. */
+  readonly txid: number;
+}
+
+/** One difference between two states. */
+export interface StateDifference {
+  /** `memory`, `file`, `key`, `turns`, `vector`, `document` or `table`. */
+  readonly kind: string;
+  /** Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`. */
+  readonly change: string;
+  /** The namespace of a key, or the collection of a vector or a document. */
+  readonly within?: string | undefined;
+  /** The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table. */
+  readonly name: string;
+  /** Where a file was moved to. */
+  readonly movedTo?: string | undefined;
+  /** How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told. */
+  readonly before?: number | undefined;
+  /** How many it has. */
+  readonly after?: number | undefined;
+}
+
 /** What BranchService.CreateCheckpoint takes. */
 export interface CreateCheckpointRequest {
   /** The checkpoint's name. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
@@ -1935,7 +1967,7 @@ export interface Checkpoint {
 
 /** What BranchService.RewindBranch takes. */
 export interface RewindBranchRequest {
-  /** A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). */
+  /** A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). */
   readonly to: string | number;
 }
 
@@ -2027,12 +2059,16 @@ export interface ListMemoriesQuery {
   readonly includeCompleted?: boolean | undefined;
   /** Memories of this subject only. */
   readonly subject?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface GetMemoryQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PATCH /v1/memory/{ns}/{profile}/memories/{id}. */
@@ -2063,18 +2099,24 @@ export interface ForgetMemoriesQuery {
 export interface RecallQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/context. */
 export interface GetContextQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/ask. */
 export interface AskQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/extract. */
@@ -2093,6 +2135,8 @@ export interface ListSessionsQuery {
   readonly cursor?: string | undefined;
   /** Also count each session's turns and give the times of its first and last one. A page that counts ends early when it has counted 200,000 turns. */
   readonly includeTurns?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/memory/{ns}/{profile}/sessions/{sid}. */
@@ -2153,6 +2197,20 @@ export interface ListTurnsQuery {
   readonly filter?: string | undefined;
   /** Only turns of this subject. */
   readonly subject?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/memory/{session}/search. */
+export interface SearchTurnsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/sql. */
+export interface ExecuteSqlQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/facets. */
@@ -2181,12 +2239,16 @@ export interface ListKeysQuery {
   readonly order?: "asc" | "desc" | undefined;
   /** What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries. */
   readonly include?: "details" | "values" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}/{key}. */
 export interface GetValueQuery {
   /** `primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header. */
   readonly consistency?: "primary" | "cached" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PUT /v1/db/{db}/kv/{ns}/{key}. */
@@ -2207,10 +2269,28 @@ export interface DeleteValueQuery {
   readonly ifMatch?: string | undefined;
 }
 
+/** The query of POST /v1/db/{db}/kv_batch/{ns}/get. */
+export interface GetValuesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/docs/{coll}/items/{id}. */
+export interface GetDocQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
 /** The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}. */
 export interface DeleteDocQuery {
   /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/docs/{coll}/find. */
+export interface FindDocsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/docs. */
@@ -2231,6 +2311,20 @@ export interface ListVectorsQuery {
   readonly filter?: string | undefined;
   /** Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more. */
   readonly includeVectors?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/vectors/{coll}/items/{id}. */
+export interface GetVectorQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/vectors/{coll}/search. */
+export interface SearchVectorsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/files/{path}. */
@@ -2241,6 +2335,8 @@ export interface GetFileQuery {
   readonly firstLine?: number | undefined;
   /** The last line to give; absent, or behind the end: to the end. */
   readonly lastLine?: number | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/db/{db}/files/{path}. */
@@ -2262,5 +2358,33 @@ export interface ListFilesQuery {
   /** Entries on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/files/{path}/versions. */
+export interface ListFileVersionsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/file_search. */
+export interface SearchFilesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/diff. */
+export interface DiffStatesQuery {
+  /** The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. */
+  readonly from?: string | undefined;
+  /** The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
+  readonly fromBranch?: string | undefined;
+  /** The later state, named as `from` is. Absent: the newest. */
+  readonly to?: string | undefined;
+  /** How many differences on a page, at most 1000; more are given as 1000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before: the next page compares the very same two states. */
   readonly cursor?: string | undefined;
 }
