@@ -88,7 +88,16 @@ const wordless: AskedOfVectors = { scale: 1, coverage: 0, isNameUnknown: false }
  */
 function neededOf(floor: number, { scale, coverage, isNameUnknown }: AskedOfVectors): number {
   const covered = recipe.coverageWorth * Math.min(1, coverage / scale);
-  return floor * scale ** recipe.scalePower - covered + (isNameUnknown ? recipe.unknownName : 0);
+  const long = Math.min(floor, recipe.floorMeasured) * (1 - scale ** recipe.scalePower);
+  return floor - roomOf(floor) * (long + covered - (isNameUnknown ? recipe.unknownName : 0));
+}
+
+/**
+ * What the recipe's differences of cosines are worth with an embedder of that floor: one that puts everything near has
+ * less between its floor and 1, and the same difference says more.
+ */
+function roomOf(floor: number): number {
+  return Math.min(1, (1 - floor) / (1 - recipe.floorMeasured));
 }
 
 /**
@@ -116,7 +125,7 @@ function lookNear(
   const needed = neededOf(usual, asked);
   const isFar = maker !== undefined && compared.length > 0 && compared[0]!.score < needed;
   const isAgreed = maker !== undefined && asked.coverage > 0 && !isFar;
-  const own = isFar ? Math.max(usual, needed) : isAgreed ? usual - recipe.wordsMargin : usual;
+  const own = isFar ? Math.max(usual, needed) : isAgreed ? usual - roomOf(usual) * recipe.wordsMargin : usual;
   const floor = input.minScore?.vector ?? own;
   return {
     hits: compared.filter(({ score }) => score >= floor),

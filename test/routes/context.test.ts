@@ -174,7 +174,7 @@ describe.each(wireNames)("over %s", (name: WireName) => {
     expect(idsOf(await p.block(), "instructions")[0]).toBe(old);
     expect(await p.update(old, {})).toMatchObject({
       code: "invalid_request",
-      message: "give at least one field to change: pinned, metadata, keywords, ttl",
+      message: "give at least one field to change: pinned, metadata, keywords, ttl, completed",
     });
     expect((await p.update("mem_unknown", { pinned: true })).code).toBe("not_found");
     await ok(p.forget(old));

@@ -34,6 +34,9 @@ const calls: readonly (readonly [method: string, request: object])[] = [
   ["DataService.PutDoc", { coll: "c", id: "d", doc: { n: 9 }, if_absent: true }],
   ["DataService.DeleteDoc", { coll: "c", id: "d", if_match: "*" }],
   ["DataService.CreateDocIndex", { coll: "c", path: "n" }],
+  ["DataService.DropDocIndex", { coll: "c", path: "n" }],
+  ["DataService.PutValues", { ns: "n", items: [{ key: "m", text: "v" }] }],
+  ["DataService.DeleteValues", { ns: "n", items: [{ key: "m" }] }],
   ["DataService.DeleteDocs", { coll: "c", filter: { n: 2 } }],
   ["DataService.UpsertVector", { coll: "v", id: "a", embedding: [1, 2] }],
   ["DataService.UpsertVectors", { coll: "v", vectors: [{ id: "b", embedding: [1, 2] }] }],
@@ -73,6 +76,7 @@ onBoth("over %s: every write is carried out once, and its repetition has the sam
   const id: string = remembered.body.results[0].id;
   const ofProfile: typeof calls = [
     ["MemoryService.UpdateMemory", { id, pinned: true }],
+    ["MemoryService.ReviewMemory", { ids: ["mem_unknown"], verdict: "approve" }],
     ["MemoryService.ForgetMemory", { id }],
     ["MemoryService.ForgetMemories", { types: ["event"] }],
     ["MemoryService.EndSession", { sid: "s" }],

@@ -178,7 +178,7 @@ onBoth("a filter over %s", (name) => {
 
   const nested = (depth: number): object => (depth === 0 ? { a: 1 } : { $not: nested(depth - 1) });
   test.each<[string, object, string]>([
-    ["too deep", nested(33), "filter nests $and, $or and $not more than 32 deep"],
+    ["too deep", nested(33), "filter nests $and, $or, $nor, $not, $all and $elemMatch more than 32 deep"],
     [
       "a list too long",
       { a: { $in: Array.from({ length: 1_001 }, (_, at) => at) } },
@@ -189,7 +189,7 @@ onBoth("a filter over %s", (name) => {
       { $or: Array.from({ length: 32 }, () => ({ [Array.from({ length: 64 }, () => "a").join(".")]: 1 })) },
       "filter is too large",
     ],
-    ["an unknown operator", { a: { $regex: "x" } }, "filter.a.$regex is not an operator of a field"],
+    ["an unknown operator", { a: { $where: "x" } }, "filter.a.$where is not an operator of a field"],
     ["an operator out of place", { $gt: 1 }, "filter.$gt is not an operator that can stand here"],
     ["a path that is none", { "a..b": 1 }, "a field name in filter must be a path"],
   ])("%s is refused by recall, list and forget, naming it", async (_what, filter, message) => {

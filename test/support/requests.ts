@@ -81,7 +81,7 @@ function memorySamples(at: Profile): [string, Request][] {
         created_to: 1,
         filter: { a: 1 },
         include_superseded: false,
-        include_completed: true,
+        include_completed: false,
         status: "active",
         limit: 5,
       },

@@ -265,19 +265,21 @@ export function rankByWords(searched: Searched, search: WordSearch): WordAnswer 
     hits,
     ...explainer(found.question.postings, hits),
     ...missed(found),
-    ...besides(searched, found),
+    ...besides(searched, found, search.coverageMin ?? 0),
   };
 }
 
 function besides(
   searched: Searched,
   { question, ranked }: Found,
+  coverageMin: number,
 ): Pick<WordAnswer, "asked" | "context" | "scoreOf" | "best"> {
   let scores: ReadonlyMap<number, number> | undefined;
   return {
     asked: {
       scale: scaleOf(question),
-      coverage: ranked.reduce((most, one) => Math.max(most, one.coverage), 0),
+      // A client that sets a floor for words has said what counts as one, for what vectors may rest on too.
+      coverage: ranked.reduce((most, { coverage }) => (coverage >= coverageMin ? Math.max(most, coverage) : most), 0),
       isNameUnknown: question.isNameUnknown,
     },
     context: {

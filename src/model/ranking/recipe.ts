@@ -95,6 +95,8 @@ export const recipe = {
    * question of so many words can; less where it names what nothing here is called.
    */
   coverageWorth: 0.2,
+  /** The floor of the embedder with which the differences of cosines here were measured (MiniLM's). */
+  floorMeasured: 0.5,
   unknownName: 0.1,
   /** A question of many words is near to no single text: so much less is asked of it, as a power of the gate's part. */
   scalePower: 0.5,

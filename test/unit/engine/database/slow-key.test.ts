@@ -37,8 +37,9 @@ test(
     expect(took).toHaveLength(600);
     expect(refused, "the store has refused manifests, or this shows nothing").toBeGreaterThan(10);
     expect(took.toSorted((a, b) => a - b)[300]).toBeLessThan(3_000);
-    // A refusal is tried again after a pause that grows with every further one, five seconds at most.
-    expect(Math.max(...took)).toBeLessThan(8_000);
+    // A refusal is tried again after a pause that grows with every further one, some five seconds at most; a write that
+    // comes as a manifest is on its way waits for the next one too.
+    expect(Math.max(...took)).toBeLessThan(11_000);
     expect(await node.keys()).toHaveLength(600);
   },
 );

@@ -142,9 +142,9 @@ describe.each(wires)("%s", (_name, transportTo) => {
   test("a required message that is absent is named", async () => {
     const node = await openEcho();
     const error = await catchRefusal(
-      createClient(DataService, transportTo(node.address)).searchVectors({ db: "d", coll: "c" }),
+      createClient(DataService, transportTo(node.address)).upsertVector({ db: "d", coll: "c", id: "i" }),
     );
-    expect([error.code, error.rawMessage]).toEqual([Code.InvalidArgument, "vector is required"]);
+    expect([error.code, error.rawMessage]).toEqual([Code.InvalidArgument, "embedding is required"]);
   });
 
   test("the signal fires when the client gives up", async () => {
