@@ -181,6 +181,8 @@ describe("every route has a method", () => {
     await draft.deleteBranch();
     await expect(holds(draft)).rejects.toBeInstanceOf(Palimpsest.BranchNotFound);
     await db.remember({ type: "fact", topicKey: "t", summary: "later" });
+    expect(await all(db.diff({ from: "before" }))).toMatchObject([{ kind: "memory" }, { kind: "memory" }]);
+    expect((await db.recall({ topicKey: "t" }, {}, { at: "before" })).memories[0]!.summary).toBe("on main");
     await db.rewind("before");
     expect(await holds(db)).toEqual(["on main"]);
   });

@@ -6,6 +6,8 @@ import type {
   CreateBranchRequest,
   CreateBranchResponse,
   CreateCheckpointResponse,
+  DiffStatesQuery,
+  DiffStatesResponse,
   DocCollection,
   ExecuteSqlResponse,
   FacetGroup,
@@ -20,6 +22,7 @@ import type {
   RewindBranchResponse,
   SqlResult,
   SqlStatement,
+  StateDifference,
   SyncResponse,
 } from "./generated/types.ts";
 import { Documents } from "./documents.ts";
@@ -103,6 +106,15 @@ export class Database {
   /** Takes this branch back to a checkpoint or a transaction id. */
   rewind(to: string | number, options?: CallOptions): Promise<RewindBranchResponse> {
     return this.scope.call(operations.rewindBranch, { ...this.#onBranch(), body: { to } }, options);
+  }
+
+  /** What differs between two states of this branch, or between it and another one (`fromBranch`). */
+  diff(
+    query: Omit<DiffStatesQuery, "cursor"> = {},
+    options?: CallOptions,
+  ): AsyncGenerator<StateDifference, void, undefined> {
+    const take = ({ differences }: DiffStatesResponse): readonly StateDifference[] => differences;
+    return this.scope.list(operations.diffStates, { query }, take, options);
   }
 
   /** Waits until object storage holds everything that this branch has. */

@@ -37,6 +37,11 @@ export interface CallOptions {
    * `cached`: from a copy that may be some seconds old. `primary`: from the writer's newest state.
    */
   readonly consistency?: Consistency | undefined;
+  /**
+   * A read of an earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`.
+   * Such a read does not ask for what this client has seen.
+   */
+  readonly at?: string | number | undefined;
   /** `durable`: a write is answered once object storage holds it. */
   readonly durability?: "durable" | undefined;
   /** The key by which a write that is made again is known. By default the client makes one where it needs one. */
@@ -183,7 +188,9 @@ export class Transport {
     if (options.idempotencyKey !== undefined) headers.set("idempotency-key", options.idempotencyKey);
     const consistency = options.consistency ?? "session";
     if (consistency === "cached" || consistency === "primary") headers.set("service-consistency", consistency);
-    const seen = consistency === "session" && operation.reads ? this.seen.get(toBranchName(parts)) : undefined;
+    if (options.at !== undefined) headers.set("service-at", String(options.at));
+    const asksForSeen = consistency === "session" && options.at === undefined && operation.reads;
+    const seen = asksForSeen ? this.seen.get(toBranchName(parts)) : undefined;
     if (seen !== undefined && operation.tellsTxid) headers.set("service-min-txid", String(seen));
     const init: RequestInit = { method: operation.method, headers, signal: deadline.signal };
     if (operation.body === "json") {

@@ -182,6 +182,9 @@ async def branches(client: Any, ns: str) -> None:
     await settle(draft.delete_branch())
     await refused(errors.BranchNotFound, lambda: draft.recall(topic_key="t"))
     await settle(db.remember(Fact("later", topic_key="t")))
+    assert len(await settle(db.diff(from_="before"))) == 2
+    earlier = await settle(db.recall(None, CallOptions(at="before"), topic_key="t"))
+    assert earlier.memories[0].summary == "on main"
     await settle(db.rewind("before"))
     assert await held(db) == ["on main"]
 

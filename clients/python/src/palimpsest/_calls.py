@@ -35,6 +35,9 @@ class CallOptions:
     consistency: Consistency = "session"
     """`session`: a read comes from a state that has all this client wrote and saw. `none`: from any state. `cached`:
     from a copy that may be some seconds old. `primary`: from the writer's newest state."""
+    at: str | int | None = None
+    """A read of an earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`.
+    Such a read does not ask for what this client has seen."""
     durability: Literal["durable"] | None = None
     """`durable`: a write is answered once object storage holds it."""
     idempotency_key: str | None = None

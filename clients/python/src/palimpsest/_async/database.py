@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, cast
+from typing import Any, AsyncIterator, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -86,6 +86,13 @@ class AsyncDatabase:
     async def rewind(self, to: str | int, options: CallOptions | None = None) -> t.RewindBranchResponse:
         """Takes this branch back to a checkpoint or a transaction id."""
         return await self._scope.call(ops.REWIND_BRANCH, self._on_branch(body={"to": to}), options)
+
+    def diff(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.DiffStatesQuery]
+    ) -> AsyncIterator[t.StateDifference]:
+        """What differs between two states of this branch, or between it and another one (`from_branch`)."""
+        parts = Parts(query=cast("Mapping[str, Any]", query))
+        return self._scope.pages(ops.DIFF_STATES, parts, lambda page: page.differences, options)
 
     async def sync(self, options: CallOptions | None = None) -> t.SyncResponse:
         """Waits until object storage holds everything that this branch has."""

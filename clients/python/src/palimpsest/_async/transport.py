@@ -88,7 +88,10 @@ class AsyncTransport:
             headers["idempotency-key"] = options.idempotency_key
         if options.consistency in ("cached", "primary"):
             headers["service-consistency"] = options.consistency
-        seen = self.seen.get(parts.branch_name) if options.consistency == "session" and operation.reads else None
+        if options.at is not None:
+            headers["service-at"] = str(options.at)
+        asks_for_seen = options.consistency == "session" and options.at is None and operation.reads
+        seen = self.seen.get(parts.branch_name) if asks_for_seen else None
         if seen is not None and operation.tells_txid:
             headers["service-min-txid"] = str(seen)
         content: bytes | None = None
