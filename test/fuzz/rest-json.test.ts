@@ -62,6 +62,8 @@ function scalarJson(type: ScalarType): fc.Arbitrary<JsonValue> {
       return fc.maxSafeInteger();
     case ScalarType.FLOAT:
       return fc.float({ noDefaultInfinity: true, noNaN: true }).map((value) => value + 0);
+    case ScalarType.BYTES:
+      return fc.uint8Array({ maxLength: 8 }).map((bytes) => Buffer.from(bytes).toString("base64"));
     default:
       return number;
   }
