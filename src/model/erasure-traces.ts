@@ -15,6 +15,7 @@ import { metadataStart } from "./docs/memory-metadata.ts";
 import { blob, encodeRecord, integer, nothing, text, unread, type Stored } from "./core/record-bytes.ts";
 import type { View } from "./core/transaction.ts";
 import { detailStarts } from "./transcript/turn-details.ts";
+import { validityEnd } from "./standing/validity.ts";
 import { operationStarts } from "./transcript/turn-operations.ts";
 import type { SpaceKind } from "./vectors/vectors.ts";
 import type { FoundRecord } from "./erasure-records.ts";
@@ -65,6 +66,8 @@ export class ErasedWindows {
     this.#more.push(encodeRecord(text(encodeUtf8(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
+    const end = validityEnd(this.#view, row);
+    if (end) this.#addStart(end.subarray(-windowBytes), this.#rows);
     this.#addVector("memory", row);
   }
 

@@ -75,6 +75,7 @@ function approve(tx: Tx, id: string, row: number): Reviewed {
 function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; readonly expiresAt: number | null } {
   const [record] = loadMemories(tx, [row]);
   const { type, summary, content, topicKey, keywords, sessionId, source, metadata, pinned, expiresAt } = record!;
+  const { validFrom, validUntil } = record!;
   return {
     memory: {
       type,
@@ -86,6 +87,8 @@ function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; read
       ...(source !== null && { source }),
       ...(metadata !== undefined && { metadata }),
       ...(pinned && { pinned }),
+      ...(validFrom !== undefined && { validFromMs: validFrom }),
+      ...(validUntil !== undefined && { validUntilMs: validUntil }),
       ...memoryVector(tx, row),
     },
     expiresAt: expiresAt ?? null,

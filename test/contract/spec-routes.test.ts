@@ -60,6 +60,8 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "prefer_session_id",
     "k_per_type",
     "include_completed",
+    "valid_at",
+    "include_invalid",
   ],
   "MemoryService.CreateErasure": [
     "seq",
@@ -74,7 +76,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
   "MemoryService.ListSessions": ["limit", "cursor", "include_turns"],
   "DataService.ListTurns": ["order", "limit", "cursor", "from_seq", "to_seq", "role", "filter"],
   "MemoryService.Extract": ["status"],
-  MemoryInput: ["metadata", "pinned", "status"],
+  MemoryInput: ["metadata", "pinned", "status", "valid_from", "valid_until"],
   "DataService.ListKeys": ["cursor", "start", "end", "order", "include"],
   "DataService.PutValue": ["if_match", "if_absent"],
   "DataService.DeleteValue": ["if_match"],

@@ -54,7 +54,16 @@ function memorySamples(at: Profile): [string, Request][] {
       {
         ...at,
         memories: [
-          { type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true, status: "proposed" },
+          {
+            type: "fact",
+            summary: "a fact",
+            content: { a: 1 },
+            metadata: { a: 1 },
+            pinned: true,
+            status: "proposed",
+            valid_from: 1,
+            valid_until: 2,
+          },
         ],
       },
     ],
@@ -73,6 +82,7 @@ function memorySamples(at: Profile): [string, Request][] {
         include_superseded: false,
         include_completed: true,
         status: "active",
+        valid_at: 1,
         limit: 5,
       },
     ],
@@ -101,6 +111,8 @@ function memorySamples(at: Profile): [string, Request][] {
         prefer_session_id: "s",
         k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
         include_completed: false,
+        valid_at: 1,
+        include_invalid: false,
       },
     ],
     [

@@ -15,7 +15,7 @@ import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
-import { findDuplicate, fingerprint, type Same } from "./duplicates.ts";
+import { findDuplicate, findHeldOver, fingerprint, type Same } from "./duplicates.ts";
 import { noteFingerprint } from "./fingerprint-index.ts";
 import { indexMemory } from "./keyword.ts";
 import { indexInstructions } from "./latest-memories.ts";
@@ -28,6 +28,7 @@ import { ensureSession, touchSession } from "../core/session-row.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx } from "../core/transaction.ts";
 import { stateMarks } from "../standing/states.ts";
+import { checkValidity, putValidity, type Validity } from "../standing/validity.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
 export const summaryBytesMax = 8 * 1024;
@@ -36,7 +37,7 @@ export const keywordsBytesMax = 8 * 1024;
 const taskTtlSecsDefault = 86_400;
 
 /** A memory as it comes in (spec: MemoryInput). */
-export interface MemoryInput {
+export interface MemoryInput extends Validity {
   readonly type: string;
   readonly summary: string;
   /** JSON text. */
@@ -103,6 +104,7 @@ export function checkMemory(name: string, memory: MemoryInput): void {
   if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
   if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
+  checkValidity(name, memory);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
     checkTtl(`${name}.ttl`, ttlSecs);
@@ -148,7 +150,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
     sessionId: memory.sessionId,
     content: content.value,
   });
-  const same = findPresent(tx, identity, "active");
+  const same = findPresent(tx, identity, "active") ?? findStanding(tx, identity, memory);
   if (same) return { result: acknowledge(tx, same, memory), row: same.row };
   const pending = memory.proposed ? findPresent(tx, identity, "proposed") : undefined;
   if (pending) return { result: proposeAgain(tx, pending, memory), row: pending.row };
@@ -158,6 +160,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
+  putValidity(tx, { row, id }, memory);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);
@@ -176,6 +179,17 @@ function findPresent(tx: Tx, identity: Uint8Array, state: "active" | "proposed")
   // Removed here and now: what is gone must neither answer for the new memory nor block it.
   if (same) removeMemories(tx, [same.row]);
   return undefined;
+}
+
+/** The same memory where it was superseded and holds all the same: now, or when it begins or ends to. */
+function findStanding(
+  tx: Tx,
+  identity: Uint8Array,
+  { type, topicKey, validFromMs: from, validUntilMs: until }: MemoryInput,
+): Same | undefined {
+  if (topicKey === undefined) return undefined;
+  const times = [tx.nowMs, ...(from === undefined ? [] : [from]), ...(until === undefined ? [] : [until - 1])];
+  return findHeldOver(tx, identity, { type, topicKey }, times);
 }
 
 /** A proposal of what waits already: who proposed it is added, and nothing that a reviewer may have seen changes. */

@@ -51,14 +51,15 @@ export function joinedPins({ connection }: View): { readonly join: string; reado
 /** Pins that are looked at to find those of a type, newest memory first. */
 const pinsLookedAtMax = 5_000;
 
-/** The pinned memories of these types that are active, the newest first, at most so many. */
+/** The pinned memories of these types that are active and hold at the time, the newest first, at most so many. */
 export function pinnedMemories(
   view: View,
   types: readonly string[],
   most: number,
+  validAtMs: number,
 ): { readonly row: number; readonly id: string }[] {
   if (!view.connection.hasTable(table)) return [];
-  const present = presence(view, activeOnly);
+  const present = presence(view, activeOnly, validAtMs);
   return view.connection.all(
     `SELECT m.row, m.id
      FROM (SELECT memory, created_at FROM ${table} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p

@@ -3,6 +3,7 @@ import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { joinedPins } from "./memory-pins.ts";
 import type { View } from "../core/transaction.ts";
 import { stateOf } from "../standing/states.ts";
+import { joinedValidity } from "../standing/validity.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
 export type MemoryType = (typeof memoryTypes)[number];
@@ -47,6 +48,9 @@ export interface MemoryRecord {
   completedAt?: number;
   /** On tasks only. */
   expiresAt?: number;
+  /** When it holds in the world, where it says so. */
+  validFrom?: number;
+  validUntil?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
   /** Where it is pinned only. */
@@ -64,8 +68,13 @@ export interface MemoryRecord {
 }
 
 /** A record as SQL gives it. */
-type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "status" | "completedAt"> & {
+type FoundRecord = Omit<
+  MemoryRecord,
+  "expiresAt" | "validFrom" | "validUntil" | "metadata" | "pinned" | "status" | "completedAt"
+> & {
   readonly supersededAt: number | null;
+  readonly validFrom: number | null;
+  readonly validUntil: number | null;
   readonly expiresAt: number | null;
   readonly metadata: string | null;
   readonly pinned: number;
@@ -75,20 +84,23 @@ type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "sta
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
   const { join, column } = joinedMetadata(view);
   const pins = joinedPins(view);
+  const validity = joinedValidity(view);
   const found = view.connection.all<FoundRecord>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy,
             m.superseded_at AS supersededAt, m.expires_at AS expiresAt,
-            ${column} AS metadata, ${pins.column} AS pinned
+            ${column} AS metadata, ${pins.column} AS pinned, ${validity.columns}
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
-       ${join} ${pins.join} ORDER BY wanted.key`,
+       ${join} ${pins.join} ${validity.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, pinned, supersededBy, supersededAt, ...record }) => ({
+  return found.map(({ expiresAt, validFrom, validUntil, metadata, pinned, supersededBy, supersededAt, ...record }) => ({
     ...record,
     ...standing(supersededBy, supersededAt),
     ...(expiresAt !== null && { expiresAt }),
+    ...(validFrom !== null && { validFrom }),
+    ...(validUntil !== null && { validUntil }),
     ...(metadata !== null && { metadata }),
     ...(pinned === 1 && { pinned: true as const }),
   }));

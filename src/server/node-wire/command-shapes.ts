@@ -48,6 +48,7 @@ const filters = {
   source: maybe(text),
   includeSuperseded: maybe(boolean),
   includeCompleted: maybe(boolean),
+  validAtMs: maybe(number),
   states: maybe(list(text)),
   createdFromMs: maybe(number),
   createdToMs: maybe(number),
@@ -76,6 +77,8 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   metadata: maybe(text),
   pinned: maybe(boolean),
   proposed: maybe(boolean),
+  validFromMs: maybe(number),
+  validUntilMs: maybe(number),
 });
 
 const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
@@ -246,6 +249,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     searchTurns: maybe(boolean),
     minScore: maybe(record({ keyword: maybe(number), vector: maybe(number) })),
     explain: maybe(boolean),
+    includeInvalid: maybe(boolean),
   }),
   "memory.context": record({
     query: maybe(text),

@@ -10,7 +10,7 @@ import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/conte
 import { present } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
 import { readProfilePolicy, refuseUnknownForget } from "../handlers/governance.ts";
-import { memoryMessage } from "./memory-messages.ts";
+import { memoryMessage, toNumber } from "./memory-messages.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -29,6 +29,7 @@ function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): 
       createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
       createdToMs: createdTo === undefined ? undefined : Number(createdTo),
       states: request.status?.split(","),
+      validAtMs: toNumber(request.validAt),
       limit: request.limit,
       cursor: request.cursor,
     }),

@@ -13,6 +13,16 @@ import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
 import { parseProposed } from "./review.ts";
 
+/** A time of a message, if it is there. */
+export function toNumber(time: bigint | undefined): number | undefined {
+  return time === undefined ? undefined : Number(time);
+}
+
+/** The same the other way. */
+export function toBigInt(time: number | undefined): bigint | undefined {
+  return time === undefined ? undefined : BigInt(time);
+}
+
 /** What the model layer takes in of a message, which is at the place; only its content is checked so far. */
 export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
   const content = jsonText(message, "content");
@@ -30,6 +40,8 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
       pinned: message.pinned || undefined,
+      validFromMs: toNumber(message.validFrom),
+      validUntilMs: toNumber(message.validUntil),
       proposed: parseProposed(`${place}.status`, message.status),
     }),
   };
@@ -89,8 +101,10 @@ export function memoryMessage(record: MemoryRecord): Memory {
       explain: record.explain,
       currentId: record.currentId,
       pinned: record.pinned,
+      validFrom: toBigInt(record.validFrom),
+      validUntil: toBigInt(record.validUntil),
       status: record.status,
-      completedAt: record.completedAt === undefined ? undefined : BigInt(record.completedAt),
+      completedAt: toBigInt(record.completedAt),
     }),
   });
   setJson(message, "content", record.content);
