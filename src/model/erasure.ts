@@ -17,6 +17,7 @@ import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { removeSession } from "./core/session-row.ts";
 import type { Tx, View } from "./core/transaction.ts";
+import { linksTo, removeLinks } from "./standing/links.ts";
 import { eraseTurns } from "./transcript/turn-removal.ts";
 
 /** The superseder of a memory whose real one was erased: no memory ever has this id. */
@@ -28,6 +29,8 @@ export interface Erased {
   readonly memoryIds: readonly string[];
   /** Keyed hashes of the records that were erased by their names, in hex. */
   readonly records?: readonly string[];
+  /** How many memories stay that were derived from what was erased, and say so no more. */
+  readonly derived?: number;
   readonly traces: Traces;
 }
 
@@ -40,6 +43,7 @@ interface JournalEntry {
   readonly keyHash: string;
   readonly memoryIds: readonly string[];
   readonly records?: readonly string[];
+  readonly derived?: number;
   /** Base64. */
   readonly windows: string;
   readonly windowsTotal: number;
@@ -77,7 +81,7 @@ export function erase(
 }
 
 /** What is known of what was erased. */
-type Removed = Pick<Erased, "memoryIds" | "records">;
+type Removed = Pick<Erased, "memoryIds" | "records" | "derived">;
 
 /** Removes the memories of the target, and its session; undefined when there is nothing. */
 function eraseMemories(
@@ -94,6 +98,11 @@ function eraseMemories(
     );
   for (const row of rows) windows.addMemory(row);
   if (target.kind === "session" && target.turns) windows.addTurns(target.sessionId);
+  const links = [
+    ...rows.flatMap(({ id }) => linksTo(tx, { memoryId: id })),
+    ...(target.kind === "session" ? linksTo(tx, { sessionId: target.sessionId }) : []),
+  ];
+  windows.addLinks(links);
   removeMemories(
     tx,
     rows.map(({ row }) => row),
@@ -102,7 +111,7 @@ function eraseMemories(
   const memoryIds = rows.map(({ id }) => id);
   for (const id of memoryIds)
     tx.connection.run("UPDATE __service_memory SET superseded_by = ? WHERE superseded_by = ?", erasedMemoryId, id);
-  return { memoryIds };
+  return { memoryIds, derived: removeLinks(tx, links) };
 }
 
 /** Removes the records of the target; undefined when there are none. */
@@ -110,9 +119,11 @@ function eraseRecords(tx: Tx, target: RecordTarget, key: Uint8Array, windows: Er
   const found = findRecords(tx, target);
   if (found.length === 0) return undefined;
   if (target.kind === "turn") windows.addTurns(target.sessionId, target.seq);
+  const links = target.kind === "turn" ? linksTo(tx, { sessionId: target.sessionId, seq: target.seq }) : [];
+  windows.addLinks(links);
   for (const record of found) windows.addRecord(record);
   removeRecords(tx, target);
-  return { memoryIds: [], records: recordIds(key, target, found) };
+  return { memoryIds: [], records: recordIds(key, target, found), derived: removeLinks(tx, links) };
 }
 
 /** Which of these memories exist as rows, expired or not. */
@@ -225,13 +236,14 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
     couponId,
   );
   if (!row) return undefined;
-  const { keyHash, memoryIds, records, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
+  const { keyHash, memoryIds, records, derived, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
   if (keyHash !== hashKey(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
   return {
     found: true,
     memoryIds,
     ...(records && { records }),
+    ...(derived !== undefined && { derived }),
     traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal },
   };
 }

@@ -12,6 +12,7 @@ import { loadMemories } from "./memory/memory-record.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { memoryVector } from "./memory/memory-vectors.ts";
 import { findRow } from "./memory/stored-memories.ts";
+import { readLinks } from "./standing/links.ts";
 
 /** Proposals that one call reviews. */
 export const reviewIdsMax = 100;
@@ -90,6 +91,7 @@ function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; read
       ...(validFrom !== undefined && { validFromMs: validFrom }),
       ...(validUntil !== undefined && { validUntilMs: validUntil }),
       ...memoryVector(tx, row),
+      derivedFrom: readLinks(tx, row),
     },
     expiresAt: expiresAt ?? null,
   };

@@ -83,9 +83,12 @@ function memorySamples(at: Profile): [string, Request][] {
         include_completed: true,
         status: "active",
         valid_at: 1,
+        derived_from_session: "s",
+        derived_from_seq: 1,
         limit: 5,
       },
     ],
+    ["MemoryService.GetHistory", { ...at, topic_key: "t", type: "fact" }],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
     [
       "MemoryService.UpdateMemory",

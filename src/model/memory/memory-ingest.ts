@@ -27,6 +27,7 @@ import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx } from "../core/transaction.ts";
+import { addLinks, type MemoryLink } from "../standing/links.ts";
 import { stateMarks } from "../standing/states.ts";
 import { checkValidity, putValidity, type Validity } from "../standing/validity.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
@@ -57,6 +58,14 @@ export interface MemoryInput extends Validity {
   readonly pinned?: boolean;
   /** Whether it waits for a review instead of being taken in. */
   readonly proposed?: boolean;
+  /** What it was derived from; those of a duplicate are added to what it has. */
+  readonly derivedFrom?: readonly MemoryLink[];
+}
+
+/** Memories that passed the checks. `taskTtlMaxSecs` caps lifetimes. */
+export interface IngestInput {
+  readonly memories: readonly MemoryInput[];
+  readonly taskTtlMaxSecs?: number;
 }
 
 /** The outcome for one memory of a batch. */
@@ -113,13 +122,9 @@ export function checkMemory(name: string, memory: MemoryInput): void {
 
 /**
  * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
- * duplicate of an active memory adds who said it, its pin, and its vector where there was none. `taskTtlMaxSecs` caps
- * lifetimes.
+ * duplicate of an active memory adds who said it, its pin, its links, and its vector where there was none.
  */
-export function ingest(
-  tx: Tx,
-  input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number },
-): { results: IngestResult[] } {
+export function ingest(tx: Tx, input: IngestInput): { results: IngestResult[] } {
   const { taskTtlMaxSecs = Infinity } = input;
   return {
     results: input.memories.map(
@@ -161,6 +166,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
   putValidity(tx, { row, id }, memory);
+  addLinks(tx, { row, id }, memory.derivedFrom ?? []);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);
@@ -196,6 +202,7 @@ function findStanding(
 function proposeAgain(tx: Tx, { id, row, expiresAt }: Same, memory: MemoryInput): IngestResult {
   if (!isOwnOrigin(tx, row, memory)) addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) ensureSession(tx, memory.sessionId);
+  addLinks(tx, { row, id }, memory.derivedFrom ?? []);
   return { id, status: "proposed", superseded: [], ...(expiresAt !== null && { expiresAt }) };
 }
 
@@ -215,6 +222,7 @@ function acknowledge(tx: Tx, same: Same, memory: MemoryInput): IngestResult {
   const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   if (memory.pinned) pinMemory(tx, row);
+  addLinks(tx, same, memory.derivedFrom ?? []);
   return withEmbedding(result, tx, row, memory);
 }
 

@@ -2,6 +2,7 @@
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { joinedPins } from "./memory-pins.ts";
 import type { View } from "../core/transaction.ts";
+import type { MemoryLink } from "../standing/links.ts";
 import { stateOf } from "../standing/states.ts";
 import { joinedValidity } from "../standing/validity.ts";
 
@@ -63,6 +64,8 @@ export interface MemoryRecord {
   currentId?: string;
   /** On a single get only: the ids that it superseded itself, oldest first. */
   supersedes?: string[];
+  /** On a single get only: what it was derived from, where it says so. */
+  derivedFrom?: MemoryLink[];
   /** On a recall with `explain` only. */
   explain?: MemoryExplanation;
 }

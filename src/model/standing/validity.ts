@@ -7,7 +7,8 @@
  * time. The id is there so that no two rows are alike and a copy of one can be looked for (erasure-traces).
  *
  * Of a topic a later memory comes before an earlier one for as long as it holds itself, and at no other time. So a
- * superseded memory is held over at a time at which everything that followed it is there and does not hold. Must not
+ * superseded memory is held over at a time at which everything that followed it is there and does not hold. But what
+ * says the same again of an overlapping time says when it holds anew: the earlier one is held over no more. Must not
  * know: who asks for which time.
  */
 import { invalid } from "../../base/faults/errors.ts";
@@ -105,15 +106,21 @@ export function validAt(atMs: number): Condition {
   return { sql: `NOT ${outsideSql("m")}`, params: [atMs, atMs] };
 }
 
+/** Holds where `n` does not say `m` again, of a time that overlaps. */
+const notAgain = `NOT (n.summary = m.summary AND n.content = m.content AND NOT EXISTS (
+  SELECT 1 FROM ${table} AS a CROSS JOIN ${table} AS b ON b.memory = m.row
+  WHERE a.memory = n.row AND (a.valid_from >= b.valid_until OR b.valid_from >= a.valid_until)))`;
+
 /** Of `__service_memory AS m`, likewise: that it is superseded, and nothing that followed it holds at the time. */
 export function heldOverAt(atMs: number): Condition {
   return {
     sql: `(${supersededSql("m")} AND EXISTS (
       WITH RECURSIVE later (superseder) AS (
         SELECT n.superseded_by FROM __service_memory AS n WHERE n.id = m.superseded_by AND ${outsideSql("n")}
+          AND ${notAgain}
         UNION ALL
         SELECT n.superseded_by FROM later CROSS JOIN __service_memory AS n ON n.id = later.superseder
-          WHERE ${outsideSql("n")})
+          WHERE ${outsideSql("n")} AND ${notAgain})
       SELECT 1 FROM later WHERE superseder IS NULL))`,
     params: [atMs, atMs, atMs, atMs],
   };

@@ -55,9 +55,12 @@ const filters = {
   filter: maybe(text),
 };
 
+const link = { memoryId: maybe(text), sessionId: maybe(text), seq: maybe(number) };
+
 const listInput = {
   ...filters,
   topicKey: maybe(text),
+  derivedFrom: maybe(record(link)),
   order: maybe(text),
   limit: maybe(number),
   cursor: maybe(text),
@@ -79,6 +82,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   proposed: maybe(boolean),
   validFromMs: maybe(number),
   validUntilMs: maybe(number),
+  derivedFrom: maybe(list(record({ ...link, turnId: maybe(text) }))),
 });
 
 const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
@@ -229,6 +233,13 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
 export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> } = {
   "memory.get": record({ id: text }),
   "memory.list": record(listInput),
+  "memory.history": record({
+    topicKey: maybe(text),
+    type: maybe(text),
+    id: maybe(text),
+    limit: maybe(number),
+    cursor: maybe(text),
+  }),
   "memory.recall": record({
     ...filters,
     query: maybe(text),

@@ -98,6 +98,24 @@ describe("on a topic", () => {
     );
   });
 
+  test("what is said again of other times has an end from then on, and what holds in turns has none of it", () => {
+    const now = memory.database().nowMs;
+    const said = { ...home, summary: "Alice lives in Berlin" };
+    const [, ended] = ingestAll([said, { ...said, validUntilMs: now + day }]).map(({ id }) => id) as [string, string];
+    expect(recalled({ topicKey: "home" })).toEqual([ended]);
+    expect(recalled({ topicKey: "home", validAtMs: now + day })).toEqual([]);
+    const shift = { topicKey: "shift", summary: "Alice is on call" };
+    const [first, third] = ingestAll([
+      { ...shift, validFromMs: now, validUntilMs: now + day },
+      { ...shift, validFromMs: now + 2 * day, validUntilMs: now + 3 * day },
+    ]).map(({ id }) => id) as [string, string];
+    expect([0, day, 2 * day].map((after) => recalled({ topicKey: "shift", validAtMs: now + after }))).toEqual([
+      [first],
+      [],
+      [third],
+    ]);
+  });
+
   test("what was forgotten in between leaves what it superseded superseded", () => {
     const now = memory.database().nowMs;
     const [berlin, madrid] = ingestAll([
@@ -150,11 +168,17 @@ class Topic {
     return from <= at && at < until;
   }
 
+  /** Whether it says the other again, of a time that overlaps. */
+  #isAgain(later: Said, one: Said): boolean {
+    const { from = -Infinity, until = Infinity } = one;
+    return later.summary === one.summary && (later.from ?? -Infinity) < until && from < (later.until ?? Infinity);
+  }
+
   stands(one: Held, at: number): boolean {
     if (!this.#holds(one, at)) return false;
     for (let by = one.by; by !== undefined;) {
       const later = this.held.find(({ id }) => id === by);
-      if (!later || this.#holds(later, at)) return false;
+      if (!later || this.#holds(later, at) || this.#isAgain(later, one)) return false;
       by = later.by;
     }
     return true;
