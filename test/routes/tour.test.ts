@@ -21,6 +21,7 @@ const continuations = [
   "docs/recall.md",
   "docs/context.md",
   "docs/files.md",
+  "docs/documents.md",
   "docs/keys.md",
   "docs/writes.md",
   "docs/erasure.md",
