@@ -436,7 +436,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.FindDocsRequest": "What DataService.FindDocs takes.",
   "palimpsest.v1.FindDocsRequest.db": "The database, `name[@branch]`.",
   "palimpsest.v1.FindDocsRequest.coll": "The collection.",
-  "palimpsest.v1.FindDocsRequest.filter": "Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`, `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document.",
+  "palimpsest.v1.FindDocsRequest.filter": "MongoDB's language (docs/documents.md): field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$all`, `$exists`, `$type`, `$size`, `$elemMatch`, `$regex` (RE2, with `$options`), `$and`, `$or`, `$nor`, `$not`, at most 32 deep. Absent or empty: every document.",
   "palimpsest.v1.FindDocsRequest.sort": "Paths and directions, the first key first. On REST an object: `{\"age\": -1, \"name\": 1}`.",
   "palimpsest.v1.FindDocsRequest.limit": "How many documents, at most 1000.",
   "palimpsest.v1.FindDocsRequest.skip": "How many to pass over first.",

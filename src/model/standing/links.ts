@@ -4,8 +4,8 @@
  * Owns its table, which is made by the first link: earlier files stay as they are. Always true: a link belongs to a
  * memory that is there, which a trigger of the file sees to, so that a build that knows nothing of the table leaves
  * none behind either. It is a fact about the past: what it names may have been forgotten since; when that is erased, so
- * is the link. Each has an id of its own, so that a copy of it can be looked for (erasure-traces). Must not know: whether what
- * a link names is there, who erases.
+ * is the link. Each has an id of its own, so that a copy of it can be looked for (erasure-traces). Must not know:
+ * whether what a link names is there, who erases.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
