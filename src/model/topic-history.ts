@@ -15,8 +15,8 @@ import { findRow } from "./memory/stored-memories.ts";
 import { stateOf, takenIn } from "./standing/states.ts";
 import { joinedValidity } from "./standing/validity.ts";
 
-export const historyDefault = 50;
-export const historyMax = 200;
+const historyDefault = 50;
+const historyMax = 200;
 
 /** Whose history: of a topic, or of the topic of a memory. */
 export interface HistoryInput {
