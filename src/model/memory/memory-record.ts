@@ -1,10 +1,10 @@
 /** A memory as it is given out. */
-import { joinedMetadata } from "../docs/memory-metadata.ts";
-import { joinedPins } from "./memory-pins.ts";
+import { joinedMetadata, metadataTable } from "../docs/memory-metadata.ts";
+import { joinedPins, pinTable } from "./memory-pins.ts";
 import type { View } from "../core/transaction.ts";
 import type { MemoryLink } from "../standing/links.ts";
 import { stateOf } from "../standing/states.ts";
-import { joinedValidity } from "../standing/validity.ts";
+import { joinedValidity, validityTable } from "../standing/validity.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
 export type MemoryType = (typeof memoryTypes)[number];
@@ -85,9 +85,10 @@ type FoundRecord = Omit<
 
 /** The memories of these rows, in the order of the rows; every row must exist. */
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
-  const { join, column } = joinedMetadata(view);
-  const pins = joinedPins(view);
-  const validity = joinedValidity(view);
+  const there = view.connection.tablesAmong([metadataTable, pinTable, validityTable]);
+  const { join, column } = joinedMetadata(view, there.has(metadataTable));
+  const pins = joinedPins(view, there.has(pinTable));
+  const validity = joinedValidity(view, there.has(validityTable));
   const found = view.connection.all<FoundRecord>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,

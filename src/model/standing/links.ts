@@ -66,17 +66,18 @@ export function checkLink(field: string, { memoryId, sessionId, seq }: MemoryLin
   if (!Number.isSafeInteger(seq) || seq! < 1) throw invalid(`${field}.seq must be the number of a turn, from 1`);
 }
 
-/** Gives the memory links that it does not have yet, as far as there is room for them. */
+/** Gives the memory links that it does not have yet, as far as there is room for them; says whether there were any. */
 export function addLinks(
   tx: Tx,
   memory: { readonly row: number; readonly id: string },
   links: readonly MemoryLink[],
-): void {
-  if (links.length === 0) return;
+): boolean {
+  if (links.length === 0) return false;
   const has = new Set(readLinks(tx, memory.row).map(formatLink));
   const news = [...new Map(links.map((link) => [formatLink(link), link]))].filter(([key]) => !has.has(key));
   if (news.length > 0 && !tx.connection.hasTable(table)) tx.connection.exec(schema);
-  for (const [, { memoryId, sessionId, seq }] of news.slice(0, Math.max(0, linksMax - has.size)))
+  const added = news.slice(0, Math.max(0, linksMax - has.size));
+  for (const [, { memoryId, sessionId, seq }] of added)
     tx.connection.run(
       `INSERT INTO ${table} (link, id, memory, from_memory, session_id, seq) VALUES (?, ?, ?, ?, ?, ?)`,
       tx.newId(),
@@ -86,6 +87,7 @@ export function addLinks(
       sessionId ?? null,
       seq ?? null,
     );
+  return added.length > 0;
 }
 
 function formatLink({ memoryId, sessionId, seq }: MemoryLink): string {

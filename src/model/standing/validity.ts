@@ -18,17 +18,17 @@ import { encodeRecord, integer, nothing, text } from "../core/record-bytes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { supersededSql } from "./states.ts";
 
-const table = "__service_memory_validity";
+export const validityTable = "__service_memory_validity";
 
 const schema = `
-CREATE TABLE ${table} (
+CREATE TABLE ${validityTable} (
   memory INTEGER PRIMARY KEY,
   id TEXT NOT NULL,
   valid_from INTEGER,
   valid_until INTEGER
 ) STRICT;
 CREATE TRIGGER __service_memory_times_gone AFTER DELETE ON __service_memory
-BEGIN DELETE FROM ${table} WHERE memory = old.row; END;
+BEGIN DELETE FROM ${validityTable} WHERE memory = old.row; END;
 `;
 
 /** The times that a `Date` can have, in Unix milliseconds: what holds may have begun long ago. */
@@ -56,13 +56,13 @@ export function checkValidity(name: string, { validFromMs, validUntilMs }: Valid
 
 /** Whether any memory of the file says when it holds. */
 export function hasValidity({ connection }: Pick<View, "connection">): boolean {
-  return connection.hasTable(table);
+  return connection.hasTable(validityTable);
 }
 
 /** SQL that finds rows without their memory; undefined while there are none at all. */
 export function strayValidity(connection: Connection): string | undefined {
-  return connection.hasTable(table)
-    ? `SELECT 1 FROM ${table} WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1`
+  return connection.hasTable(validityTable)
+    ? `SELECT 1 FROM ${validityTable} WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1`
     : undefined;
 }
 
@@ -72,7 +72,7 @@ export function putValidity(tx: Tx, memory: { readonly row: number; readonly id:
   if ((validFromMs ?? validUntilMs) === null) return;
   if (!hasValidity(tx)) tx.connection.exec(schema);
   tx.connection.run(
-    `INSERT INTO ${table} (memory, id, valid_from, valid_until) VALUES (?, ?, ?, ?)`,
+    `INSERT INTO ${validityTable} (memory, id, valid_from, valid_until) VALUES (?, ?, ?, ?)`,
     memory.row,
     memory.id,
     validFromMs,
@@ -81,10 +81,13 @@ export function putValidity(tx: Tx, memory: { readonly row: number; readonly id:
 }
 
 /** The times beside `__service_memory AS m`: a join, and the columns that it gives. */
-export function joinedValidity(view: Pick<View, "connection">): { readonly join: string; readonly columns: string } {
-  if (!hasValidity(view)) return { join: "", columns: "NULL AS validFrom, NULL AS validUntil" };
+export function joinedValidity(
+  view: Pick<View, "connection">,
+  isThere = hasValidity(view),
+): { readonly join: string; readonly columns: string } {
+  if (!isThere) return { join: "", columns: "NULL AS validFrom, NULL AS validUntil" };
   return {
-    join: `LEFT JOIN ${table} AS v ON v.memory = m.row`,
+    join: `LEFT JOIN ${validityTable} AS v ON v.memory = m.row`,
     columns: "v.valid_from AS validFrom, v.valid_until AS validUntil",
   };
 }
@@ -97,7 +100,7 @@ interface Condition {
 
 /** Holds of the rows of the alias that do not hold at the time. */
 function outsideSql(alias: string): string {
-  return `EXISTS (SELECT 1 FROM ${table} AS v WHERE v.memory = ${alias}.row
+  return `EXISTS (SELECT 1 FROM ${validityTable} AS v WHERE v.memory = ${alias}.row
     AND (v.valid_from > ? OR v.valid_until <= ?))`;
 }
 
@@ -108,7 +111,7 @@ export function validAt(atMs: number): Condition {
 
 /** Holds where `n` does not say `m` again, of a time that overlaps. */
 const notAgain = `NOT (n.summary = m.summary AND n.content = m.content AND NOT EXISTS (
-  SELECT 1 FROM ${table} AS a CROSS JOIN ${table} AS b ON b.memory = m.row
+  SELECT 1 FROM ${validityTable} AS a CROSS JOIN ${validityTable} AS b ON b.memory = m.row
   WHERE a.memory = n.row AND (a.valid_from >= b.valid_until OR b.valid_from >= a.valid_until)))`;
 
 /** Of `__service_memory AS m`, likewise: that it is superseded, and nothing that followed it holds at the time. */
@@ -132,7 +135,7 @@ const looksMax = 5_000;
 /** SQL for the rows of a type that may be held over at the time, given `heldOverParameters`. */
 export const heldOverRows = `
   WITH RECURSIVE later (id) AS (
-    SELECT n.id FROM (SELECT * FROM ${table} ORDER BY memory DESC LIMIT ${looksMax}) AS v
+    SELECT n.id FROM (SELECT * FROM ${validityTable} ORDER BY memory DESC LIMIT ${looksMax}) AS v
       CROSS JOIN __service_memory AS n ON n.row = v.memory
       WHERE n.superseded_by IS NULL AND n.topic_key IS NOT NULL AND n.type = ?
         AND (v.valid_from > ? OR v.valid_until <= ?)
@@ -149,16 +152,16 @@ export function heldOverParameters(type: string, atMs: number): readonly SqlPara
 
 /** Whether the active memory of a topic says when it holds: where it does not, nothing is held over. */
 export function isActiveBounded({ connection }: View, type: string, topicKey: string): boolean {
-  const sql = `SELECT 1 FROM __service_memory AS m CROSS JOIN ${table} AS v ON v.memory = m.row
+  const sql = `SELECT 1 FROM __service_memory AS m CROSS JOIN ${validityTable} AS v ON v.memory = m.row
     WHERE m.topic_key = ? AND m.type = ? AND m.superseded_by IS NULL`;
-  return connection.hasTable(table) && connection.get(sql, topicKey, type) !== undefined;
+  return connection.hasTable(validityTable) && connection.get(sql, topicKey, type) !== undefined;
 }
 
 /** The last bytes of the memory's row here as it lies on its page, by which a copy is found; undefined without one. */
 export function validityEnd({ connection }: View, row: number): Uint8Array | undefined {
-  if (!connection.hasTable(table)) return undefined;
+  if (!connection.hasTable(validityTable)) return undefined;
   const found = connection.get<{ id: string; from: number | null; until: number | null }>(
-    `SELECT id, valid_from AS "from", valid_until AS until FROM ${table} WHERE memory = ?`,
+    `SELECT id, valid_from AS "from", valid_until AS until FROM ${validityTable} WHERE memory = ?`,
     row,
   );
   if (!found) return undefined;
