@@ -42,6 +42,7 @@ function controlSamples(db: string, { ns }: Profile): [string, Request][] {
     ["ControlService.GetNamespacePolicy", { ns }],
     ["ControlService.PutNamespacePolicy", { ns, policy: {} }],
     ["ControlService.ReadAudit", { ns }],
+    ["ControlService.GetNamespaceUsage", { ns }],
   ];
 }
 
@@ -177,6 +178,7 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.SearchTurns", { db, session: "s", vector: [1, 2], k: 3 }],
     ["DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [1] }], txn: true }],
     ["DataService.Sync", { db }],
+    ["DataService.ListFacets", { db }],
     ["DataService.ListKeys", { db, ns: "n" }],
     ["DataService.GetValue", { db, ns: "n", key: "k" }],
     ["DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") }],
@@ -185,13 +187,18 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.PutValues", { db, ns: "n", items: [{ key: "k", text: "v", ttl: 60, if_absent: false }] }],
     ["DataService.DeleteValues", { db, ns: "n", items: [{ key: "k" }] }],
     ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }] }],
-    ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0 }],
-    ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
+    ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0, projection: { a: 1 } }],
+    ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false, upsert: false }],
     ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
     ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false }],
     ["DataService.GetDoc", { ...docs, id: "d" }],
     ["DataService.DeleteDoc", { ...docs, id: "d" }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
+    ["DataService.ListDocIndexes", { ...docs }],
+    ["DataService.DropDocIndex", { ...docs, path: "a" }],
+    ["DataService.ListDocCollections", { db, limit: 5, after: "a" }],
+    ["DataService.CountDocs", { ...docs, filter: { a: 1 }, limit: 5 }],
+    ["DataService.GroupDocs", { ...docs, filter: { a: 1 }, path: "a", limit: 5 }],
     ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine" }],
     [
       "DataService.UpsertVectors",

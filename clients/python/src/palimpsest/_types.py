@@ -487,6 +487,8 @@ class FindDocsRequest(TypedDict, total=False):
     """How many documents, at most 1000."""
     skip: int | None
     """How many to pass over first."""
+    projection: Mapping[str, Json] | None
+    """Which fields to give: dot paths that are all 1 or true, or all 0 or false, as MongoDB's. `_id` is given unless it is 0 itself; an object in the place of a number has paths of its own. Absent or empty: every field."""
 
 
 class UpdateDocsRequest(TypedDict, total=False):
@@ -494,9 +496,11 @@ class UpdateDocsRequest(TypedDict, total=False):
     filter: Required[Mapping[str, Json]]
     """Which documents, as in FindDocs; `{}` is every document."""
     update: Required[Mapping[str, Json]]
-    """`$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0."""
+    """MongoDB's operators by dot path: `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$rename`, `$setOnInsert`, `$push` (with `$each`, `$position`, `$slice`, `$sort`), `$addToSet`, `$pop`, `$pull`, `$pullAll`. `_id` cannot change; `$inc` on a missing field starts at 0."""
     multi: bool | None
     """All documents that match instead of the first."""
+    upsert: bool | None
+    """Where no document matches, one is made of what the filter says that fields equal, and the update."""
 
 
 class DeleteDocsRequest(TypedDict, total=False):
@@ -511,6 +515,24 @@ class CreateDocIndexRequest(TypedDict, total=False):
     """What DataService.CreateDocIndex takes."""
     path: Required[str]
     """The dot path to index, at most 256 characters; a collection has at most 32 indexes."""
+
+
+class CountDocsRequest(TypedDict, total=False):
+    """What DataService.CountDocs takes."""
+    filter: Mapping[str, Json] | None
+    """Which documents, as in FindDocs. Absent or empty: every document."""
+    limit: int | None
+    """Where to stop counting, at most 1000000."""
+
+
+class GroupDocsRequest(TypedDict, total=False):
+    """What DataService.GroupDocs takes."""
+    filter: Mapping[str, Json] | None
+    """Which documents, as in FindDocs. Absent or empty: every document."""
+    path: Required[str]
+    """The dot path whose values are counted."""
+    limit: int | None
+    """How many values, at most 1000."""
 
 
 class UpsertVectorRequest(TypedDict, total=False):
@@ -663,6 +685,30 @@ class ReadAuditQuery(TypedDict, total=False):
     """Events on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before."""
+
+
+class GetNamespaceUsageQuery(TypedDict, total=False):
+    """The query of GET /v1/namespaces/{ns}/usage."""
+    prefix: str
+    """Profiles whose names start with this only."""
+    limit: int
+    """Profiles on a page, at most 100; more are given as 100. A page ends earlier once 100,000 objects were listed."""
+    cursor: str
+    """`next_cursor` of the page before."""
+
+
+class ListProfilesQuery(TypedDict, total=False):
+    """The query of GET /v1/memory/{ns}."""
+    prefix: str
+    """Profiles whose names start with this only."""
+    limit: int
+    """Profiles on a page, at most 1000, or 100 with `include`; more are given as so many. Absent: all, or 100 where a page is asked for."""
+    cursor: str
+    """`next_cursor` of the page before, in the same order."""
+    order: str
+    """`asc` or `desc`, by name. Absent: `asc`."""
+    include: str
+    """`activity`: when each was last written and how large it is, as object storage has it."""
 
 
 class IngestQuery(TypedDict, total=False):
@@ -851,6 +897,16 @@ class ListTurnsQuery(TypedDict, total=False):
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
 
 
+class ListFacetsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/facets."""
+    kind: str
+    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them."""
+    limit: int
+    """How many facets of a kind, at most 1000; more are given as 1000."""
+    cursor: str
+    """`next_cursor` of the page before, of the same kind."""
+
+
 class ListKeysQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/kv/{ns}."""
     prefix: str
@@ -895,6 +951,14 @@ class DeleteDocQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}."""
     if_match: str
     """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
+
+
+class ListDocCollectionsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/docs."""
+    limit: int
+    """How many collections, at most 1000."""
+    after: str
+    """Only collections whose names come after this one."""
 
 
 class ListVectorsQuery(TypedDict, total=False):
@@ -1091,12 +1155,48 @@ class AuditGrant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GetNamespaceUsageResponse:
+    """What ControlService.GetNamespaceUsage gives."""
+    namespace: str
+    """The namespace."""
+    databases: int
+    """How many databases the page has."""
+    object_bytes: int
+    """Bytes of their objects together."""
+    approximate: bool
+    """Whether that is less than all, as a database has more objects than are counted."""
+    profiles: Sequence[ProfileUsage]
+    """The profiles of the page, by name."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileUsage:
+    """What one profile takes."""
+    profile: str
+    """Its name."""
+    object_bytes: int
+    """Bytes of its objects in object storage: all branches, their history, and what waits to be collected."""
+    objects: int
+    """How many objects these are."""
+    approximate: bool
+    """Whether there are more: a database's first 20,000 objects are counted."""
+    last_active_at: int | None = None
+    """When its branch `main` was last written, in Unix milliseconds, as far as object storage has it; absent while nothing was ever written."""
+    bytes: int | None = None
+    """Bytes of the database file of `main`, in the same state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListProfilesResponse:
     """What MemoryService.ListProfiles gives."""
     namespace: str
     """The namespace."""
     profiles: Sequence[Profile]
     """The profiles, by name."""
+    next_cursor: str | None = None
+    """Where the next page begins; absent on the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1106,6 +1206,10 @@ class Profile:
     """Its name."""
     created_at: int
     """When it was created, in Unix milliseconds."""
+    last_active_at: int | None = None
+    """When its branch `main` was last written, in Unix milliseconds, as far as object storage has it: a second late, or more where shipping waits. There with `include` only, and absent while nothing was ever written."""
+    bytes: int | None = None
+    """Bytes of the database file of `main`, in the same state. There with `last_active_at`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1789,6 +1893,49 @@ class SyncResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListFacetsResponse:
+    """What DataService.ListFacets gives."""
+    groups: Sequence[FacetGroup]
+    """One group for each kind that there is something of, or the one that was asked for."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetGroup:
+    """The facets of one kind."""
+    kind: str
+    """The kind."""
+    facets: Sequence[Facet]
+    """The facets, by name."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+    approximate: bool
+    """Whether facets may be missing: types, sources and paths of metadata are found among the newest 20,000 memories, or the newest 2,000 with metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """One thing that a database has."""
+    name: str
+    """Its name: a memory type, a topic, a source, a session id, a dot path of metadata, a namespace, a collection, a folder with its slash (empty for files in none), a table."""
+    approximate: bool
+    """Whether there are at least so many, or so many among the newest that were looked at."""
+    types: Sequence[str]
+    """Of a path of metadata, the JSON types that were seen there: `array`, `boolean`, `null`, `number`, `object`, `string`."""
+    indexes: Sequence[str]
+    """Of a collection of documents, the paths of its indexes."""
+    count: int | None = None
+    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables."""
+    type: str | None = None
+    """Of a topic, the type of its memories."""
+    dimension: int | None = None
+    """Of a collection of vectors, how many numbers each has."""
+    metric: str | None = None
+    """Of a collection of vectors, the metric that it has declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListKeysResponse:
     """What DataService.ListKeys gives."""
     keys: Sequence[str]
@@ -1912,6 +2059,8 @@ class UpdateDocsResponse:
     """Documents that are different now."""
     txid: int
     """The database's transaction id after the update."""
+    upserted_id: str | None = None
+    """The `_id` of the document that was made, where `upsert` made one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1930,6 +2079,84 @@ class CreateDocIndexResponse:
     """The path that is indexed now."""
     txid: int
     """The database's transaction id after the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListDocIndexesResponse:
+    """What DataService.ListDocIndexes gives."""
+    indexes: Sequence[DocIndex]
+    """The indexes, at most 32. That of `_id`, which every collection has, is not listed."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocIndex:
+    """One index of a collection."""
+    path: str
+    """The dot path."""
+    multikey: bool
+    """Whether a document has, or had, several values there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDocIndexResponse:
+    """What DataService.DropDocIndex gives."""
+    dropped: bool
+    """Whether there was an index on this path."""
+    txid: int
+    """The database's transaction id after the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListDocCollectionsResponse:
+    """What DataService.ListDocCollections gives."""
+    collections: Sequence[DocCollection]
+    """The collections, by name. Fewer than asked for: these are all."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocCollection:
+    """A collection of documents."""
+    name: str
+    """Its name."""
+    count: int
+    """Its documents; one that has more than 100000 is said to have 100001."""
+    indexes: int
+    """Its indexes, without that of `_id`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDocsResponse:
+    """What DataService.CountDocs gives."""
+    count: int
+    """The documents that match, at most `limit`."""
+    more: bool
+    """Whether there are more than `limit`."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDocsResponse:
+    """What DataService.GroupDocs gives."""
+    groups: Sequence[DocGroup]
+    """The commonest values first, and of equally many those that sort first."""
+    distinct: int
+    """How many different values there are; more than 100000, or than 16 MiB of them, are `invalid_request`."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocGroup:
+    """One value, and how many documents have it."""
+    value: Json
+    """The value: elements of an array count each by itself, once a document. Null is also a missing field."""
+    count: int
+    """The documents that have it: of what is no array, as many as match `{path: value}` beside the filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2250,6 +2477,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "AuditActor": AuditActor,
     "AuditEgress": AuditEgress,
     "AuditGrant": AuditGrant,
+    "GetNamespaceUsageResponse": GetNamespaceUsageResponse,
+    "ProfileUsage": ProfileUsage,
     "ListProfilesResponse": ListProfilesResponse,
     "Profile": Profile,
     "MemoryInput": MemoryInput,
@@ -2296,6 +2525,9 @@ CLASSES: Mapping[str, type[Any]] = {
     "SqlResult": SqlResult,
     "SqlError": SqlError,
     "SyncResponse": SyncResponse,
+    "ListFacetsResponse": ListFacetsResponse,
+    "FacetGroup": FacetGroup,
+    "Facet": Facet,
     "ListKeysResponse": ListKeysResponse,
     "ValueEntry": ValueEntry,
     "PutValueResponse": PutValueResponse,
@@ -2310,6 +2542,14 @@ CLASSES: Mapping[str, type[Any]] = {
     "UpdateDocsResponse": UpdateDocsResponse,
     "DeleteDocsResponse": DeleteDocsResponse,
     "CreateDocIndexResponse": CreateDocIndexResponse,
+    "ListDocIndexesResponse": ListDocIndexesResponse,
+    "DocIndex": DocIndex,
+    "DropDocIndexResponse": DropDocIndexResponse,
+    "ListDocCollectionsResponse": ListDocCollectionsResponse,
+    "DocCollection": DocCollection,
+    "CountDocsResponse": CountDocsResponse,
+    "GroupDocsResponse": GroupDocsResponse,
+    "DocGroup": DocGroup,
     "UpsertVectorResponse": UpsertVectorResponse,
     "UpsertVectorsResponse": UpsertVectorsResponse,
     "ListVectorsResponse": ListVectorsResponse,

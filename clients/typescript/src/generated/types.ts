@@ -176,12 +176,46 @@ export interface AuditGrant {
   readonly ns?: string | undefined;
 }
 
+/** What ControlService.GetNamespaceUsage gives. */
+export interface GetNamespaceUsageResponse {
+  /** The namespace. */
+  readonly namespace: string;
+  /** How many databases the page has. */
+  readonly databases: number;
+  /** Bytes of their objects together. */
+  readonly objectBytes: number;
+  /** Whether that is less than all, as a database has more objects than are counted. */
+  readonly approximate: boolean;
+  /** The profiles of the page, by name. */
+  readonly profiles: readonly ProfileUsage[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+}
+
+/** What one profile takes. */
+export interface ProfileUsage {
+  /** Its name. */
+  readonly profile: string;
+  /** Bytes of its objects in object storage: all branches, their history, and what waits to be collected. */
+  readonly objectBytes: number;
+  /** How many objects these are. */
+  readonly objects: number;
+  /** Whether there are more: a database's first 20,000 objects are counted. */
+  readonly approximate: boolean;
+  /** When its branch `main` was last written, in Unix milliseconds, as far as object storage has it; absent while nothing was ever written. */
+  readonly lastActiveAt?: number | undefined;
+  /** Bytes of the database file of `main`, in the same state. */
+  readonly bytes?: number | undefined;
+}
+
 /** What MemoryService.ListProfiles gives. */
 export interface ListProfilesResponse {
   /** The namespace. */
   readonly namespace: string;
   /** The profiles, by name. */
   readonly profiles: readonly Profile[];
+  /** Where the next page begins; absent on the last page. */
+  readonly nextCursor?: string | undefined;
 }
 
 /** A profile of a namespace. */
@@ -190,6 +224,10 @@ export interface Profile {
   readonly profile: string;
   /** When it was created, in Unix milliseconds. */
   readonly createdAt: number;
+  /** When its branch `main` was last written, in Unix milliseconds, as far as object storage has it: a second late, or more where shipping waits. There with `include` only, and absent while nothing was ever written. */
+  readonly lastActiveAt?: number | undefined;
+  /** Bytes of the database file of `main`, in the same state. There with `last_active_at`. */
+  readonly bytes?: number | undefined;
 }
 
 /** A memory to be stored. */
@@ -1161,6 +1199,46 @@ export interface SyncResponse {
   readonly txid: number;
 }
 
+/** What DataService.ListFacets gives. */
+export interface ListFacetsResponse {
+  /** One group for each kind that there is something of, or the one that was asked for. */
+  readonly groups: readonly FacetGroup[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** The facets of one kind. */
+export interface FacetGroup {
+  /** The kind. */
+  readonly kind: string;
+  /** The facets, by name. */
+  readonly facets: readonly Facet[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+  /** Whether facets may be missing: types, sources and paths of metadata are found among the newest 20,000 memories, or the newest 2,000 with metadata. */
+  readonly approximate: boolean;
+}
+
+/** One thing that a database has. */
+export interface Facet {
+  /** Its name: a memory type, a topic, a source, a session id, a dot path of metadata, a namespace, a collection, a folder with its slash (empty for files in none), a table. */
+  readonly name: string;
+  /** How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables. */
+  readonly count?: number | undefined;
+  /** Whether there are at least so many, or so many among the newest that were looked at. */
+  readonly approximate: boolean;
+  /** Of a topic, the type of its memories. */
+  readonly type?: string | undefined;
+  /** Of a path of metadata, the JSON types that were seen there: `array`, `boolean`, `null`, `number`, `object`, `string`. */
+  readonly types: readonly string[];
+  /** Of a collection of documents, the paths of its indexes. */
+  readonly indexes: readonly string[];
+  /** Of a collection of vectors, how many numbers each has. */
+  readonly dimension?: number | undefined;
+  /** Of a collection of vectors, the metric that it has declared. */
+  readonly metric?: string | undefined;
+}
+
 /** What DataService.ListKeys gives. */
 export interface ListKeysResponse {
   /** The keys, sorted by their UTF-8 bytes in the order asked for. */
@@ -1325,6 +1403,8 @@ export interface FindDocsRequest {
   readonly limit?: number | null | undefined;
   /** How many to pass over first. */
   readonly skip?: number | null | undefined;
+  /** Which fields to give: dot paths that are all 1 or true, or all 0 or false, as MongoDB's. `_id` is given unless it is 0 itself; an object in the place of a number has paths of its own. Absent or empty: every field. */
+  readonly projection?: JsonObject | null | undefined;
 }
 
 /** What DataService.FindDocs gives. */
@@ -1339,10 +1419,12 @@ export interface FindDocsResponse {
 export interface UpdateDocsRequest {
   /** Which documents, as in FindDocs; `{}` is every document. */
   readonly filter: JsonObject;
-  /** `$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0. */
+  /** MongoDB's operators by dot path: `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$rename`, `$setOnInsert`, `$push` (with `$each`, `$position`, `$slice`, `$sort`), `$addToSet`, `$pop`, `$pull`, `$pullAll`. `_id` cannot change; `$inc` on a missing field starts at 0. */
   readonly update: JsonObject;
   /** All documents that match instead of the first. */
   readonly multi?: boolean | null | undefined;
+  /** Where no document matches, one is made of what the filter says that fields equal, and the update. */
+  readonly upsert?: boolean | null | undefined;
 }
 
 /** What DataService.UpdateDocs gives. */
@@ -1353,6 +1435,8 @@ export interface UpdateDocsResponse {
   readonly modified: number;
   /** The database's transaction id after the update. */
   readonly txid: number;
+  /** The `_id` of the document that was made, where `upsert` made one. */
+  readonly upsertedId?: string | undefined;
 }
 
 /** What DataService.DeleteDocs takes. */
@@ -1383,6 +1467,94 @@ export interface CreateDocIndexResponse {
   readonly indexed: string;
   /** The database's transaction id after the change. */
   readonly txid: number;
+}
+
+/** What DataService.ListDocIndexes gives. */
+export interface ListDocIndexesResponse {
+  /** The indexes, at most 32. That of `_id`, which every collection has, is not listed. */
+  readonly indexes: readonly DocIndex[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** One index of a collection. */
+export interface DocIndex {
+  /** The dot path. */
+  readonly path: string;
+  /** Whether a document has, or had, several values there. */
+  readonly multikey: boolean;
+}
+
+/** What DataService.DropDocIndex gives. */
+export interface DropDocIndexResponse {
+  /** Whether there was an index on this path. */
+  readonly dropped: boolean;
+  /** The database's transaction id after the call. */
+  readonly txid: number;
+}
+
+/** What DataService.ListDocCollections gives. */
+export interface ListDocCollectionsResponse {
+  /** The collections, by name. Fewer than asked for: these are all. */
+  readonly collections: readonly DocCollection[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** A collection of documents. */
+export interface DocCollection {
+  /** Its name. */
+  readonly name: string;
+  /** Its documents; one that has more than 100000 is said to have 100001. */
+  readonly count: number;
+  /** Its indexes, without that of `_id`. */
+  readonly indexes: number;
+}
+
+/** What DataService.CountDocs takes. */
+export interface CountDocsRequest {
+  /** Which documents, as in FindDocs. Absent or empty: every document. */
+  readonly filter?: JsonObject | null | undefined;
+  /** Where to stop counting, at most 1000000. */
+  readonly limit?: number | null | undefined;
+}
+
+/** What DataService.CountDocs gives. */
+export interface CountDocsResponse {
+  /** The documents that match, at most `limit`. */
+  readonly count: number;
+  /** Whether there are more than `limit`. */
+  readonly more: boolean;
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** What DataService.GroupDocs takes. */
+export interface GroupDocsRequest {
+  /** Which documents, as in FindDocs. Absent or empty: every document. */
+  readonly filter?: JsonObject | null | undefined;
+  /** The dot path whose values are counted. */
+  readonly path: string;
+  /** How many values, at most 1000. */
+  readonly limit?: number | null | undefined;
+}
+
+/** What DataService.GroupDocs gives. */
+export interface GroupDocsResponse {
+  /** The commonest values first, and of equally many those that sort first. */
+  readonly groups: readonly DocGroup[];
+  /** How many different values there are; more than 100000, or than 16 MiB of them, are `invalid_request`. */
+  readonly distinct: number;
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** One value, and how many documents have it. */
+export interface DocGroup {
+  /** The value: elements of an array count each by itself, once a document. Null is also a missing field. */
+  readonly value: Json;
+  /** The documents that have it: of what is no array, as many as match `{path: value}` beside the filter. */
+  readonly count: number;
 }
 
 /** What DataService.UpsertVector takes. */
@@ -1819,6 +1991,30 @@ export interface ReadAuditQuery {
   readonly cursor?: string | undefined;
 }
 
+/** The query of GET /v1/namespaces/{ns}/usage. */
+export interface GetNamespaceUsageQuery {
+  /** Profiles whose names start with this only. */
+  readonly prefix?: string | undefined;
+  /** Profiles on a page, at most 100; more are given as 100. A page ends earlier once 100,000 objects were listed. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+}
+
+/** The query of GET /v1/memory/{ns}. */
+export interface ListProfilesQuery {
+  /** Profiles whose names start with this only. */
+  readonly prefix?: string | undefined;
+  /** Profiles on a page, at most 1000, or 100 with `include`; more are given as so many. Absent: all, or 100 where a page is asked for. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before, in the same order. */
+  readonly cursor?: string | undefined;
+  /** `asc` or `desc`, by name. Absent: `asc`. */
+  readonly order?: string | undefined;
+  /** `activity`: when each was last written and how large it is, as object storage has it. */
+  readonly include?: string | undefined;
+}
+
 /** The query of POST /v1/memory/{ns}/{profile}/memories. */
 export interface IngestQuery {
   /** The branch. Absent: `main`. */
@@ -2005,6 +2201,16 @@ export interface ListTurnsQuery {
   readonly filter?: string | undefined;
 }
 
+/** The query of GET /v1/db/{db}/facets. */
+export interface ListFacetsQuery {
+  /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them. */
+  readonly kind?: string | undefined;
+  /** How many facets of a kind, at most 1000; more are given as 1000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before, of the same kind. */
+  readonly cursor?: string | undefined;
+}
+
 /** The query of GET /v1/db/{db}/kv/{ns}. */
 export interface ListKeysQuery {
   /** Keys that start with this only. Must be at most 512 bytes of UTF-8 text. */
@@ -2049,6 +2255,14 @@ export interface DeleteValueQuery {
 export interface DeleteDocQuery {
   /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/docs. */
+export interface ListDocCollectionsQuery {
+  /** How many collections, at most 1000. */
+  readonly limit?: number | undefined;
+  /** Only collections whose names come after this one. */
+  readonly after?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/vectors/{coll}. */
