@@ -1109,7 +1109,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.ErasureCoupon.waiting_for": "Why an erasure whose grace is over is not completed yet, in words for people, such as that old objects wait to be collected, that the grace of an earlier erasure is not over, or what the last attempt failed of; on blocked coupons where what is named does not simply hold the data as live content.",
   "palimpsest.v1.ErasureCoupon.nodes": "The names (`SERVICE_NODE_ID`) of the nodes that the receipt tells of, by their identities, as far as they are known. No part of what is signed.",
   "palimpsest.v1.ErasureCoupon.records": "How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were.",
-  "palimpsest.v1.ErasureCoupon.derived": "How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only. ListMemories with `derived_from_…` lists them before an erasure.",
+  "palimpsest.v1.ErasureCoupon.derived": "How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure.",
   "palimpsest.v1.ErasureBlockers": "What keeps erased data in history.",
   "palimpsest.v1.ErasureBlockers.checkpoints": "Checkpoints that pin a state from before the erasure, as `branch/name`.",
   "palimpsest.v1.ErasureBlockers.branches": "Branches that hold the data as live content, or of which that cannot be ruled out: `waiting_for` says so then.",

@@ -3478,7 +3478,7 @@ export type ErasureCoupon = Message<"palimpsest.v1.ErasureCoupon"> & {
 
   /**
    * How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the
-   * answer to the request that has erased it only. ListMemories with `derived_from_…` lists them before an erasure.
+   * answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure.
    *
    * @generated from field: optional int32 derived = 16;
    */

@@ -139,7 +139,7 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
       const policy = await readProfilePolicy(node, message);
       const { value, txid, derived } = await request(node, context, message, erase, policy);
       const [coupon] = await couponMessages(node, [value]);
-      return { ...coupon, erasureId: value.id, txid: BigInt(txid), ...present({ derived }) };
+      return { ...coupon, erasureId: value.id, txid: BigInt(txid), ...present({ derived: derived || undefined }) };
     },
 
     async listErasures(message, context) {

@@ -1650,7 +1650,7 @@ class ErasureCoupon:
     records: int | None = None
     """How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were."""
     derived: int | None = None
-    """How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only. ListMemories with `derived_from_…` lists them before an erasure."""
+    """How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -858,7 +858,7 @@ export interface ErasureCoupon {
   readonly nodes?: JsonObject | undefined;
   /** How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were. */
   readonly records?: number | undefined;
-  /** How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only. ListMemories with `derived_from_…` lists them before an erasure. */
+  /** How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure. */
   readonly derived?: number | undefined;
 }
 
