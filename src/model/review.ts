@@ -76,7 +76,7 @@ function approve(tx: Tx, id: string, row: number): Reviewed {
 function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; readonly expiresAt: number | null } {
   const [record] = loadMemories(tx, [row]);
   const { type, summary, content, topicKey, keywords, sessionId, source, metadata, pinned, expiresAt } = record!;
-  const { validFrom, validUntil } = record!;
+  const { validFrom, validUntil, subject } = record!;
   return {
     memory: {
       type,
@@ -88,6 +88,7 @@ function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; read
       ...(source !== null && { source }),
       ...(metadata !== undefined && { metadata }),
       ...(pinned && { pinned }),
+      ...(subject !== undefined && { subject }),
       ...(validFrom !== undefined && { validFromMs: validFrom }),
       ...(validUntil !== undefined && { validUntilMs: validUntil }),
       ...memoryVector(tx, row),

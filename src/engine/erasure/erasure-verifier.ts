@@ -25,6 +25,7 @@ import { strayPins } from "../../model/memory/memory-pins.ts";
 import { strayLinks } from "../../model/standing/links.ts";
 import { strayValidity } from "../../model/standing/validity.ts";
 import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
+import { straySubjects } from "../../model/core/subjects.ts";
 import { strayTurnDetails } from "../../model/transcript/turn-details.ts";
 import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
@@ -204,6 +205,7 @@ function leftoverIn(connection: Connection): string | undefined {
     "a link without its memory": strayLinks(connection),
     "words without their turn": strayTurnText(connection),
     "details without their turn": strayTurnDetails(connection),
+    "a subject without its record": straySubjects(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
       WHERE kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory) LIMIT 1`,
   };

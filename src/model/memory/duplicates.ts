@@ -1,6 +1,6 @@
 /**
- * Which memory that is there is the same as a new one, and what makes two the same: type, topic, summary, content and
- * when it holds in the world; for a task also its session.
+ * Which memory that is there is the same as a new one, and what makes two the same: type, topic, summary and content;
+ * for a task also its session, and where that is said, whom it is about and when it holds in the world.
  *
  * Always true: equal memories have equal fingerprints whatever the order of their JSON fields or the spelling of their
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
@@ -20,6 +20,7 @@ export interface Identity {
   readonly summary: string;
   readonly content: Json;
   readonly sessionId: string | undefined;
+  readonly subject?: string | undefined;
   readonly validFromMs?: number | undefined;
   readonly validUntilMs?: number | undefined;
 }
@@ -88,11 +89,12 @@ export function findHeldOver(
 
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */
 export function fingerprint(identity: Identity): Uint8Array {
-  const { type, topicKey = null, summary, content, sessionId = null, validFromMs, validUntilMs } = identity;
+  const { type, topicKey = null, summary, content, sessionId = null, subject, validFromMs, validUntilMs } = identity;
   const said = [type, topicKey, summary, content, type === "task" ? sessionId : null];
-  // Of memories that say nothing of it the fingerprints are those of files from before.
-  const times = (validFromMs ?? validUntilMs) === undefined ? [] : [validFromMs ?? null, validUntilMs ?? null];
-  return hash("sha256", canonicalText([...said, ...times]), "buffer");
+  // Of memories that say nothing of them the fingerprints are those of files from before.
+  const about = subject === undefined ? [] : [subject];
+  const times = (validFromMs ?? validUntilMs) === undefined ? [] : [[validFromMs ?? null, validUntilMs ?? null]];
+  return hash("sha256", canonicalText([...said, ...about, ...times]), "buffer");
 }
 
 /**

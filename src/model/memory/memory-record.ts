@@ -1,6 +1,7 @@
 /** A memory as it is given out. */
 import { joinedMetadata, metadataTable } from "../docs/memory-metadata.ts";
 import { joinedPins, pinTable } from "./memory-pins.ts";
+import { subjectColumn } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import type { MemoryLink } from "../standing/links.ts";
 import { stateOf } from "../standing/states.ts";
@@ -54,6 +55,8 @@ export interface MemoryRecord {
   validUntil?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
+  /** Whom it is about; absent where that was not said. */
+  subject?: string;
   /** Where it is pinned only. */
   pinned?: true;
   /** On a recall only: fused relevance. */
@@ -73,8 +76,9 @@ export interface MemoryRecord {
 /** A record as SQL gives it. */
 type FoundRecord = Omit<
   MemoryRecord,
-  "expiresAt" | "validFrom" | "validUntil" | "metadata" | "pinned" | "status" | "completedAt"
+  "expiresAt" | "validFrom" | "validUntil" | "metadata" | "pinned" | "subject" | "status" | "completedAt"
 > & {
+  readonly subject: string | null;
   readonly supersededAt: number | null;
   readonly validFrom: number | null;
   readonly validUntil: number | null;
@@ -94,20 +98,24 @@ export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy,
             m.superseded_at AS supersededAt, m.expires_at AS expiresAt,
-            ${column} AS metadata, ${pins.column} AS pinned, ${validity.columns}
+            ${column} AS metadata, ${pins.column} AS pinned, ${validity.columns},
+            ${subjectColumn(view, "memory", "m.row")} AS subject
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
        ${join} ${pins.join} ${validity.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, validFrom, validUntil, metadata, pinned, supersededBy, supersededAt, ...record }) => ({
-    ...record,
-    ...standing(supersededBy, supersededAt),
-    ...(expiresAt !== null && { expiresAt }),
-    ...(validFrom !== null && { validFrom }),
-    ...(validUntil !== null && { validUntil }),
-    ...(metadata !== null && { metadata }),
-    ...(pinned === 1 && { pinned: true as const }),
-  }));
+  return found.map(
+    ({ expiresAt, validFrom, validUntil, metadata, pinned, subject, supersededBy, supersededAt, ...record }) => ({
+      ...record,
+      ...standing(supersededBy, supersededAt),
+      ...(expiresAt !== null && { expiresAt }),
+      ...(validFrom !== null && { validFrom }),
+      ...(validUntil !== null && { validUntil }),
+      ...(metadata !== null && { metadata }),
+      ...(subject !== null && { subject }),
+      ...(pinned === 1 && { pinned: true as const }),
+    }),
+  );
 }
 
 /** The state of a row, as a record tells it. */

@@ -24,7 +24,7 @@ import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { EffectivePolicy, Policies } from "../../control/databases/policies.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import { memoryText, turnText, type SpaceState } from "../../model/embedding.ts";
-import type { DerivedInput } from "../../model/derivation.ts";
+import type { DerivedInput } from "../../model/lineage/derivation.ts";
 import type { EmbeddedKind, Maker } from "../../model/memory/memory-vectors.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import { Backfill, type Place, type Step, type Stepped } from "./backfill.ts";

@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MemoryService, MemoryStateSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
-import { checkHistory, type HeldState } from "../../model/topic-history.ts";
+import { checkHistory, type HeldState } from "../../model/lineage/topic-history.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { toBigInt } from "./memory-messages.ts";

@@ -7,7 +7,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { turn } from "../../base/world.ts";
-import { checkLinks, type DerivedInput } from "../../model/derivation.ts";
+import { checkLinks, type DerivedInput } from "../../model/lineage/derivation.ts";
 import { checkMemory, checkMemoryCount } from "../../model/memory/memory-ingest.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";

@@ -9,7 +9,7 @@ import {
   type MemoryLinkSchema,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import type { DerivedInput, LinkInput } from "../../model/derivation.ts";
+import type { DerivedInput, LinkInput } from "../../model/lineage/derivation.ts";
 import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import type { MemoryLink } from "../../model/standing/links.ts";
@@ -54,6 +54,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): De
       source: message.source,
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
+      subject: message.subject,
       pinned: message.pinned || undefined,
       derivedFrom: parseLinks(message.derivedFrom),
       validFromMs: toNumber(message.validFrom),
@@ -116,6 +117,7 @@ export function memoryMessage(record: MemoryRecord): Memory {
       supersedes: record.supersedes && { values: record.supersedes },
       explain: record.explain,
       currentId: record.currentId,
+      subject: record.subject,
       pinned: record.pinned,
       derivedFrom: record.derivedFrom && { values: record.derivedFrom.map(linkMessage) },
       validFrom: toBigInt(record.validFrom),

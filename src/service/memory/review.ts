@@ -7,7 +7,7 @@
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
-import type { DerivedInput } from "../../model/derivation.ts";
+import type { DerivedInput } from "../../model/lineage/derivation.ts";
 import { checkReview } from "../../model/review.ts";
 import { engineOptions, seen, type Context, type ServiceHandlers } from "../call/context.ts";
 import { eraseTracked } from "../handlers/erasure-service.ts";

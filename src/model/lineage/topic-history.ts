@@ -4,16 +4,16 @@
  * Always true: the order is that in which they were taken in; what was forgotten or erased, and what waits for a
  * review, is not there. Must not know: what is recalled.
  */
-import { invalid } from "../base/faults/errors.ts";
-import { limits } from "../base/limits.ts";
-import { checkText } from "../format/core/names.ts";
-import type { View } from "./core/transaction.ts";
-import { cursorAfter, decodeCursor, firstRowAfter } from "./memory/memory-list.ts";
-import { presence } from "./memory/memory-presence.ts";
-import { memoryTypes, type MemoryType } from "./memory/memory-record.ts";
-import { findRow } from "./memory/stored-memories.ts";
-import { stateOf, takenIn } from "./standing/states.ts";
-import { joinedValidity } from "./standing/validity.ts";
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits.ts";
+import { checkText } from "../../format/core/names.ts";
+import type { View } from "../core/transaction.ts";
+import { cursorAfter, decodeCursor, firstRowAfter } from "../memory/memory-list.ts";
+import { presence } from "../memory/memory-presence.ts";
+import { memoryTypes, type MemoryType } from "../memory/memory-record.ts";
+import { findRow } from "../memory/stored-memories.ts";
+import { stateOf, takenIn } from "../standing/states.ts";
+import { joinedValidity } from "../standing/validity.ts";
 
 const historyDefault = 50;
 const historyMax = 200;

@@ -4,12 +4,12 @@
  * Always true: what is stored names a memory or a turn that was there when it was stored. Must not know: how memories
  * are taken in.
  */
-import { invalid } from "../base/faults/errors.ts";
-import { checkSessionId, checkText } from "../format/core/names.ts";
-import type { Tx, View } from "./core/transaction.ts";
-import { ingest, type IngestInput, type IngestResult, type MemoryInput } from "./memory/memory-ingest.ts";
-import { checkLink, linksMax, type MemoryLink } from "./standing/links.ts";
-import { findTurn, turnIdBytesMax } from "./transcript/turn-details.ts";
+import { invalid } from "../../base/faults/errors.ts";
+import { checkSessionId, checkText } from "../../format/core/names.ts";
+import type { Tx, View } from "../core/transaction.ts";
+import { ingest, type IngestInput, type IngestResult, type MemoryInput } from "../memory/memory-ingest.ts";
+import { checkLink, linksMax, type MemoryLink } from "../standing/links.ts";
+import { findTurn, turnIdBytesMax } from "../transcript/turn-details.ts";
 
 /** What a memory was derived from, as it is said: a turn by its number or by its id. */
 export interface LinkInput extends MemoryLink {

@@ -1,9 +1,14 @@
 /** What was held on a topic, one after the other. */
 import { describe, expect, test } from "vitest";
-import { deleteMemory, updateMemory } from "../../../src/model/memory/stored-memories.ts";
-import { review } from "../../../src/model/review.ts";
-import { checkHistory, listHistory, type HeldState, type HistoryInput } from "../../../src/model/topic-history.ts";
-import { useMemoryDatabase, type Draft } from "../../support/memory-database.ts";
+import { deleteMemory, updateMemory } from "../../../../src/model/memory/stored-memories.ts";
+import { review } from "../../../../src/model/review.ts";
+import {
+  checkHistory,
+  listHistory,
+  type HeldState,
+  type HistoryInput,
+} from "../../../../src/model/lineage/topic-history.ts";
+import { useMemoryDatabase, type Draft } from "../../../support/memory-database.ts";
 
 const memory = useMemoryDatabase();
 const { ingestOne } = memory;

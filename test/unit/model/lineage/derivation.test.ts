@@ -1,16 +1,21 @@
 /** What memories were derived from: kept, listed both ways, and gone with what is erased. */
 import { monotonicFactory } from "ulid";
 import { describe, expect, test } from "vitest";
-import { checkLinks, ingestDerived, type DerivedInput, type LinkInput } from "../../../src/model/derivation.ts";
-import { erase } from "../../../src/model/erasure.ts";
-import type { ErasureTarget } from "../../../src/format/erasure/erasure-receipt.ts";
-import { checkList, listMemories, type ListInput } from "../../../src/model/memory/memory-list.ts";
-import { deleteMemory } from "../../../src/model/memory/stored-memories.ts";
-import { review } from "../../../src/model/review.ts";
-import { linksMax, strayLinks } from "../../../src/model/standing/links.ts";
-import { appendTurns } from "../../../src/model/transcript/turn-batches.ts";
-import { deleteTurns } from "../../../src/model/transcript/turn-removal.ts";
-import { draft, useMemoryDatabase, type Draft } from "../../support/memory-database.ts";
+import {
+  checkLinks,
+  ingestDerived,
+  type DerivedInput,
+  type LinkInput,
+} from "../../../../src/model/lineage/derivation.ts";
+import { erase } from "../../../../src/model/erasure.ts";
+import type { ErasureTarget } from "../../../../src/format/erasure/erasure-receipt.ts";
+import { checkList, listMemories, type ListInput } from "../../../../src/model/memory/memory-list.ts";
+import { deleteMemory } from "../../../../src/model/memory/stored-memories.ts";
+import { review } from "../../../../src/model/review.ts";
+import { linksMax, strayLinks } from "../../../../src/model/standing/links.ts";
+import { appendTurns } from "../../../../src/model/transcript/turn-batches.ts";
+import { deleteTurns } from "../../../../src/model/transcript/turn-removal.ts";
+import { draft, useMemoryDatabase, type Draft } from "../../../support/memory-database.ts";
 
 const memory = useMemoryDatabase();
 const { get } = memory;
@@ -108,6 +113,14 @@ describe("links", () => {
     expect(get(one)).not.toHaveProperty("derivedFrom");
     expect(memory.rows("__service_memory_link")).toBe(0);
     expect(erased({ kind: "memory", memoryId: one })).toBe(0);
+  });
+
+  test("to what is of a subject go with an erasure of it", () => {
+    talk("s-1", "a");
+    const base = derive("Alice is a doctor", [], { subject: "user-7" });
+    const id = derive("Alice works at night", [{ memoryId: base }, { sessionId: "s-1", seq: 1 }]);
+    expect(erased({ kind: "subject", subject: "user-7" })).toBe(1);
+    expect(get(id)?.derivedFrom).toEqual([{ sessionId: "s-1", seq: 1 }]);
   });
 
   test("to what is not there are refused, and nothing is taken in", () => {
