@@ -22,7 +22,7 @@ import { kvList } from "./kv/kv-list.ts";
 import { kvDelete, kvGet, kvPut, kvSweep } from "./kv/kv.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
-import { ingest } from "./memory/memory-ingest.ts";
+import { ingestDerived } from "./lineage/derivation.ts";
 import { deleteMemory, getMemory, sweepMemories, updateMemory } from "./memory/stored-memories.ts";
 import { deleteMemories, listMemories } from "./memory/memory-list.ts";
 import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory/memory-aging.ts";
@@ -30,6 +30,7 @@ import { removeOutdatedSpaces } from "./memory/memory-vectors.ts";
 import { composeContext } from "./context-block.ts";
 import { recall } from "./recall.ts";
 import { review } from "./review.ts";
+import { listHistory } from "./lineage/topic-history.ts";
 import { endSession, listSessions } from "./transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
 import { appendTurns, replaceTurns } from "./transcript/turn-batches.ts";
@@ -85,7 +86,7 @@ function repeatable(tx: Tx, { command, input, ...key }: RepeatableWrite): Repeat
 }
 
 export const writeCommands = {
-  "memory.ingest": ingest,
+  "memory.ingest": ingestDerived,
   "memory.update": updateMemory,
   "memory.review": review,
   "memory.forget": deleteMemory,
@@ -126,6 +127,7 @@ export const writeCommands = {
 export const readCommands = {
   "memory.get": getMemory,
   "memory.list": listMemories,
+  "memory.history": listHistory,
   "memory.recall": recall,
   "memory.context": composeContext,
   "memory.held": heldMemories,

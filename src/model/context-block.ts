@@ -154,6 +154,7 @@ export function composeContext(view: View, input: ContextInput): ContextBody {
         const k = Math.min(lines, foundMax);
         found = recall(view, {
           k,
+          validAtMs: nowMs,
           ...(query !== undefined && { query }),
           ...(embedding && { embedding }),
           ...(embeddedBy !== undefined && { embeddedBy }),

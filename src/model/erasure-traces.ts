@@ -15,6 +15,8 @@ import { metadataStart } from "./docs/memory-metadata.ts";
 import { blob, encodeRecord, integer, nothing, text, unread, type Stored } from "./core/record-bytes.ts";
 import type { View } from "./core/transaction.ts";
 import { detailStarts } from "./transcript/turn-details.ts";
+import { linksOf, type FoundLink } from "./standing/links.ts";
+import { validityEnd } from "./standing/validity.ts";
 import { operationStarts } from "./transcript/turn-operations.ts";
 import type { SpaceKind } from "./vectors/vectors.ts";
 import type { FoundRecord } from "./erasure-windows.ts";
@@ -65,7 +67,19 @@ export class ErasedWindows {
     this.#more.push(encodeRecord(text(encodeUtf8(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
+    const end = validityEnd(this.#view, row);
+    if (end) this.#addStart(end.subarray(-windowBytes), this.#rows);
+    this.addLinks(linksOf(this.#view, row));
     this.#addVector("memory", row);
+  }
+
+  /** Links that go, while they are still there. */
+  addLinks(links: readonly FoundLink[]): void {
+    for (const { windows } of links) {
+      const [start, entry] = windows as readonly [Uint8Array, Uint8Array];
+      this.#addStart(start, this.#rows);
+      this.#addStart(entry.subarray(-windowBytes), this.#more);
+    }
   }
 
   /** A record that is erased by its name, while it is still there. A turn is added by `addTurns`. */

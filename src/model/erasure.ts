@@ -22,6 +22,7 @@ import { removeMemories } from "./memory/memory-removal.ts";
 import { removeSession } from "./core/session-row.ts";
 import { ownersOf } from "./core/subjects.ts";
 import type { Tx, View } from "./core/transaction.ts";
+import { linksTo, removeLinks, type FoundLink, type LinkTarget } from "./standing/links.ts";
 import { eraseTurns } from "./transcript/turn-removal.ts";
 
 /** The superseder of a memory whose real one was erased: no memory ever has this id. */
@@ -35,6 +36,8 @@ export interface Erased {
   readonly records?: readonly string[];
   /** Of a subject, how many records of each kind, by the names on the wire. */
   readonly kinds?: ErasedKinds;
+  /** How many memories stay that were derived from what was erased, and say so no more. */
+  readonly derived?: number;
   readonly traces: Traces;
 }
 
@@ -48,6 +51,7 @@ interface JournalEntry {
   readonly memoryIds: readonly string[];
   readonly records?: readonly string[];
   readonly kinds?: ErasedKinds;
+  readonly derived?: number;
   /** Base64. */
   readonly windows: string;
   readonly windowsTotal: number;
@@ -91,7 +95,7 @@ export function erase(
 }
 
 /** What is known of what was erased. */
-type Removed = Pick<Erased, "memoryIds" | "records" | "kinds">;
+type Removed = Pick<Erased, "memoryIds" | "records" | "kinds" | "derived">;
 
 /** Tells the changes that name what the erasure takes. */
 function namesErased(
@@ -147,9 +151,20 @@ function eraseMemories(
         "memories by their ids first",
     );
   if (target.kind === "session" && target.turns) windows.addTurns(target.sessionId);
+  const links = takeLinks(tx, windows, [
+    ...rows.map(({ id }) => ({ memoryId: id })),
+    ...(target.kind === "session" ? [{ sessionId: target.sessionId }] : []),
+  ]);
   const memoryIds = eraseRows(tx, rows, windows);
   if (target.kind === "session") eraseSession(tx, target.sessionId, target.turns);
-  return { memoryIds };
+  return { memoryIds, derived: removeLinks(tx, links) };
+}
+
+/** The links to what goes, with their windows; to be removed when it has gone. */
+function takeLinks(tx: Tx, windows: ErasedWindows, targets: readonly LinkTarget[]): readonly FoundLink[] {
+  const links = targets.flatMap((target) => linksTo(tx, target));
+  windows.addLinks(links);
+  return links;
 }
 
 /** Removes these memories, and gives their ids. */
@@ -188,12 +203,16 @@ function eraseSubject(
     );
   for (const record of found) windows.addRecord(record);
   const sessions = sessionsOf(tx, memories);
+  const links = takeLinks(tx, windows, [
+    ...memories.map(({ id }) => ({ memoryId: id })),
+    ...turnsOf(tx, subject).map(({ sessionId, seq }) => ({ sessionId, seq })),
+  ]);
   const memoryIds = eraseRows(tx, memories, windows);
   removeRecords(tx, target);
   for (const sessionId of sessions) removeEmptySession(tx, sessionId);
   const kinds: Record<string, number> = memories.length > 0 ? { memories: memories.length } : {};
   for (const { counted } of found) kinds[counted!] = (kinds[counted!] ?? 0) + 1;
-  return { memoryIds, records: recordIds(key, target, found), kinds };
+  return { memoryIds, records: recordIds(key, target, found), kinds, derived: removeLinks(tx, links) };
 }
 
 /** The subject's memories, expired or not. */
@@ -222,9 +241,11 @@ function eraseRecords(tx: Tx, target: RecordTarget, key: Uint8Array, windows: Er
   const found = findRecords(tx, target);
   if (found.length === 0) return undefined;
   if (target.kind === "turn") windows.addTurns(target.sessionId, [target.seq]);
+  const turns = target.kind === "turn" ? [{ sessionId: target.sessionId, seq: target.seq }] : [];
+  const links = takeLinks(tx, windows, turns);
   for (const record of found) windows.addRecord(record);
   removeRecords(tx, target);
-  return { memoryIds: [], records: recordIds(key, target, found) };
+  return { memoryIds: [], records: recordIds(key, target, found), derived: removeLinks(tx, links) };
 }
 
 /** Which of these memories exist as rows, expired or not. */
@@ -337,7 +358,7 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
     couponId,
   );
   if (!row) return undefined;
-  const { keyHash, memoryIds, records, kinds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
+  const { keyHash, memoryIds, records, kinds, derived, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
   if (keyHash !== hashKey(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
   return {
@@ -345,6 +366,7 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
     memoryIds,
     ...(records && { records }),
     ...(kinds && { kinds }),
+    ...(derived !== undefined && { derived }),
     traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal },
   };
 }

@@ -31,6 +31,8 @@ export interface RecallInput extends Filters {
   /** Floors instead of the service's own: coverage of the query's words, 0 to 1; cosine similarity, -1 to 1. */
   readonly minScore?: { readonly keyword?: number; readonly vector?: number };
   readonly explain?: boolean;
+  /** Also memories that do not hold in the world: otherwise those that do at `validAtMs`, by default now. */
+  readonly includeInvalid?: boolean;
 }
 
 type TypeCounts = { readonly [Type in MemoryType]?: number };
@@ -44,6 +46,8 @@ export function checkRecall(input: RecallInput): void {
   if (isBlank(query) && embedding === undefined && topicKey === undefined)
     throw invalid("one of query, embedding and topic_key must be given");
   checkFilters(input);
+  if (input.includeInvalid && input.validAtMs !== undefined)
+    throw invalid("give valid_at or include_invalid, not both: one asks for a time, the other for none");
   if (k !== undefined && (!Number.isInteger(k) || k < 1))
     throw invalid(`k must be a whole number from 1; at most ${recallMax} memories are given`);
   checkTypeCounts(input.kPerType);

@@ -83,7 +83,8 @@ interface Portion {
  * Finds memories, the most relevant first, and turns of the transcript when asked to. The input has passed
  * `checkRecall`.
  */
-export function recall(view: View, input: RecallInput): RecallAnswer {
+export function recall(view: View, asked: RecallInput): RecallAnswer {
+  const input = asked.includeInvalid ? asked : { ...asked, validAtMs: asked.validAtMs ?? view.nowMs };
   const portions = listPortions(input);
   const k = Math.min(input.k ?? portions.reduce((sum, one) => sum + one.k, 0), recallMax);
   const looked = portions.map((one) => look(view, one.input, countWanted(one.k)));

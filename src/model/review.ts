@@ -12,6 +12,7 @@ import { loadMemories } from "./memory/memory-record.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { memoryVector } from "./memory/memory-vectors.ts";
 import { findRow } from "./memory/stored-memories.ts";
+import { readLinks } from "./standing/links.ts";
 
 /** Proposals that one call reviews. */
 export const reviewIdsMax = 100;
@@ -75,6 +76,7 @@ function approve(tx: Tx, id: string, row: number): Reviewed {
 function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; readonly expiresAt: number | null } {
   const [record] = loadMemories(tx, [row]);
   const { type, summary, content, topicKey, keywords, sessionId, source, metadata, pinned, expiresAt } = record!;
+  const { validFrom, validUntil, subject } = record!;
   return {
     memory: {
       type,
@@ -86,7 +88,11 @@ function readProposal(tx: Tx, row: number): { readonly memory: MemoryInput; read
       ...(source !== null && { source }),
       ...(metadata !== undefined && { metadata }),
       ...(pinned && { pinned }),
+      ...(subject !== undefined && { subject }),
+      ...(validFrom !== undefined && { validFromMs: validFrom }),
+      ...(validUntil !== undefined && { validUntilMs: validUntil }),
       ...memoryVector(tx, row),
+      derivedFrom: readLinks(tx, row),
     },
     expiresAt: expiresAt ?? null,
   };

@@ -39,6 +39,7 @@ const filters = {
   subject: "user-7",
   includeSuperseded: true,
   includeCompleted: true,
+  validAtMs: 1_763_884_867_123,
   states: ["active", "proposed"],
   createdFromMs: 0,
   createdToMs: 1_763_884_867_123,
@@ -47,6 +48,7 @@ const filters = {
 const listed = {
   ...filters,
   topicKey: "drink",
+  derivedFrom: { sessionId: "s-1", seq: 3 },
   order: "asc",
   limit: 10,
   cursor: "YTEyIGlk",
@@ -98,6 +100,9 @@ const written: Written = {
             subject: "user-7",
             pinned: true,
             proposed: true,
+            validFromMs: -1,
+            validUntilMs: 1_763_884_867_123,
+            derivedFrom: [{ memoryId: id }, { sessionId: "s-1", turnId: "t" }, { sessionId: "s-1", seq: 3 }],
           },
           { type: "event", summary: "", content: "null" },
         ],
@@ -138,7 +143,7 @@ const written: Written = {
   "memory.erase": [
     [
       { couponId, target: { kind: "memory", memoryId: id }, traceKey: traces.key },
-      { found: true, memoryIds: [id], traces },
+      { found: true, memoryIds: [id], derived: 2, traces },
     ],
     ...recordTargets.map((target): Written["memory.erase"][number] => [
       { couponId, target, traceKey: traces.key },
@@ -325,6 +330,18 @@ const read: Read = {
   "memory.get": [
     [{ id }, { ...memory, supersedes: [id], expiresAt: 1, metadata: "{}" }],
     [{ id: "unknown" }, undefined],
+  ],
+  "memory.history": [
+    [
+      { topicKey: "drink", type: "fact", limit: 1, cursor: "YTEyIGlk" },
+      {
+        states: [
+          { id, type: "fact", topicKey: "drink", summary: "tea", activeFrom: 1, supersededAt: 2, supersededBy: id },
+        ],
+        nextCursor: "x",
+      },
+    ],
+    [{ id }, undefined],
   ],
   "memory.list": [[listed, { memories: [memory], nextCursor: "x" }]],
   "memory.recall": [

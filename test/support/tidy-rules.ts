@@ -60,6 +60,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "standing",
     "memory",
     "transcript",
+    "lineage",
     "files",
     "context",
     "sql",

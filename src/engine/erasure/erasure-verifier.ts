@@ -22,6 +22,8 @@ import { strayMetadata } from "../../model/docs/memory-metadata.ts";
 import { isBatched } from "../../model/core/database-state.ts";
 import { strayMemoryText } from "../../model/memory/keyword.ts";
 import { strayPins } from "../../model/memory/memory-pins.ts";
+import { strayLinks } from "../../model/standing/links.ts";
+import { strayValidity } from "../../model/standing/validity.ts";
 import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
 import { straySubjects } from "../../model/core/subjects.ts";
 import { strayTurnDetails } from "../../model/transcript/turn-details.ts";
@@ -199,6 +201,8 @@ function leftoverIn(connection: Connection): string | undefined {
     "a fingerprint without its memory": isBatched(connection) ? strayFingerprint : undefined,
     "metadata without its memory": strayMetadata(connection),
     "a pin without its memory": strayPins(connection),
+    "times without their memory": strayValidity(connection),
+    "a link without its memory": strayLinks(connection),
     "words without their turn": strayTurnText(connection),
     "details without their turn": strayTurnDetails(connection),
     "a subject without its record": straySubjects(connection),

@@ -96,19 +96,19 @@ interface MemoriesFound {
 
 /** Active instructions: pinned ones, then the newest. */
 export function offerInstructions(view: View, nowMs: number, most: number): Offered {
-  const pinned = pinnedMemories(view, ["instruction"], most + 1);
-  return offerMemories(view, nowMs, { pinned, latest: latestMemories(view, "instruction", most), most });
+  const pinned = pinnedMemories(view, ["instruction"], most + 1, nowMs);
+  return offerMemories(view, nowMs, { pinned, latest: latestMemories(view, "instruction", most, nowMs), most });
 }
 
 /** Pinned facts and events, then the newest active facts. */
 export function offerFacts(view: View, nowMs: number, most: number): Offered {
-  const pinned = pinnedMemories(view, ["fact", "event"], most + 1);
-  return offerMemories(view, nowMs, { pinned, latest: latestMemories(view, "fact", most), most });
+  const pinned = pinnedMemories(view, ["fact", "event"], most + 1, nowMs);
+  return offerMemories(view, nowMs, { pinned, latest: latestMemories(view, "fact", most, nowMs), most });
 }
 
 /** Tasks: pinned ones, then those that expire soonest. */
 export function offerTasks(view: View, nowMs: number, most: number): Offered {
-  const present = presence(view, activeOnly);
+  const present = presence(view, activeOnly, nowMs);
   const soonest = view.connection.all<FoundMemory>(
     `SELECT m.row, m.id FROM __service_memory AS m INDEXED BY __service_memory_expiry
      WHERE m.expires_at > ? AND ${present.sql} ORDER BY m.expires_at, m.row LIMIT ?`,
@@ -117,7 +117,7 @@ export function offerTasks(view: View, nowMs: number, most: number): Offered {
     most + 1,
   );
   const latest = { memories: soonest.slice(0, most), more: soonest.length > most };
-  return offerMemories(view, nowMs, { pinned: pinnedMemories(view, ["task"], most + 1), latest, most });
+  return offerMemories(view, nowMs, { pinned: pinnedMemories(view, ["task"], most + 1, nowMs), latest, most });
 }
 
 /** What a recall found, in its order. */

@@ -15,7 +15,7 @@ const integerBytes = [1, 2, 3, 4, 6, 8] as const;
 
 export function integer(value: number): Stored {
   if (value === 0 || value === 1) return { serialType: 8 + value, bytes: new Uint8Array() };
-  const at = integerBytes.findIndex((length) => value < 2 ** (8 * length - 1));
+  const at = integerBytes.findIndex((length) => value < 2 ** (8 * length - 1) && value >= -(2 ** (8 * length - 1)));
   const bytes = Buffer.alloc(8);
   bytes.writeBigInt64BE(BigInt(value));
   return { serialType: at + 1, bytes: bytes.subarray(8 - integerBytes[at]!) };

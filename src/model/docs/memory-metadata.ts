@@ -15,20 +15,20 @@ import type { Tx, View } from "../core/transaction.ts";
 /** A filter reads the metadata of every memory that it is asked about. */
 export const metadataBytesMax = 16 * 1024;
 
-const table = "__service_memory_metadata";
+export const metadataTable = "__service_memory_metadata";
 
 /**
  * The memory's id comes before the metadata, so that no two rows begin alike and a copy of one can be looked for
  * (erasure-traces).
  */
 const metadataSchema =
-  `CREATE TABLE IF NOT EXISTS ${table} (memory INTEGER PRIMARY KEY, id TEXT NOT NULL, metadata TEXT NOT ` +
+  `CREATE TABLE IF NOT EXISTS ${metadataTable} (memory INTEGER PRIMARY KEY, id TEXT NOT NULL, metadata TEXT NOT ` +
   "NULL) STRICT";
 
 /** SQL that finds rows of metadata without their memory; undefined while there is no metadata at all. */
 export function strayMetadata(connection: Connection): string | undefined {
-  return connection.hasTable(table)
-    ? `SELECT 1 FROM ${table} WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1`
+  return connection.hasTable(metadataTable)
+    ? `SELECT 1 FROM ${metadataTable} WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1`
     : undefined;
 }
 
@@ -47,7 +47,12 @@ export function readMetadata(field: string, text: string): string {
 /** Gives a new memory its metadata, a text from `readMetadata`. */
 export function putMetadata(tx: Tx, memory: { readonly row: number; readonly id: string }, text: string): void {
   tx.connection.exec(metadataSchema);
-  tx.connection.run(`INSERT INTO ${table} (memory, id, metadata) VALUES (?, ?, ?)`, memory.row, memory.id, text);
+  tx.connection.run(
+    `INSERT INTO ${metadataTable} (memory, id, metadata) VALUES (?, ?, ?)`,
+    memory.row,
+    memory.id,
+    text,
+  );
 }
 
 /** Gives the memory this metadata in the place of what it has; the same changes nothing, an empty object is none. */
@@ -55,7 +60,7 @@ export function replaceMetadata(tx: Tx, memory: { readonly row: number; readonly
   if (text === "{}") return removeMetadata(tx, [memory.row]);
   tx.connection.exec(metadataSchema);
   tx.connection.run(
-    `INSERT INTO ${table} (memory, id, metadata) VALUES (?, ?, ?)
+    `INSERT INTO ${metadataTable} (memory, id, metadata) VALUES (?, ?, ?)
      ON CONFLICT (memory) DO UPDATE SET id = excluded.id, metadata = excluded.metadata
      WHERE metadata <> excluded.metadata OR id <> excluded.id`,
     memory.row,
@@ -66,21 +71,24 @@ export function replaceMetadata(tx: Tx, memory: { readonly row: number; readonly
 
 /** Takes the metadata of these memories away. */
 export function removeMetadata(tx: Tx, rows: readonly number[]): void {
-  if (!tx.connection.hasTable(table)) return;
-  for (const row of rows) tx.connection.run(`DELETE FROM ${table} WHERE memory = ?`, row);
+  if (!tx.connection.hasTable(metadataTable)) return;
+  for (const row of rows) tx.connection.run(`DELETE FROM ${metadataTable} WHERE memory = ?`, row);
 }
 
 /** The metadata beside `__service_memory AS m`: a join, and the column that it gives. */
-export function joinedMetadata(view: View): { readonly join: string; readonly column: string } {
-  if (!view.connection.hasTable(table)) return { join: "", column: "NULL" };
-  return { join: `LEFT JOIN ${table} AS x ON x.memory = m.row`, column: "x.metadata" };
+export function joinedMetadata(
+  view: View,
+  isThere = view.connection.hasTable(metadataTable),
+): { readonly join: string; readonly column: string } {
+  if (!isThere) return { join: "", column: "NULL" };
+  return { join: `LEFT JOIN ${metadataTable} AS x ON x.memory = m.row`, column: "x.metadata" };
 }
 
 /** The first bytes of the memory's row of metadata as it lies on its page; undefined when it has none. */
 export function metadataStart(view: View, row: number): Uint8Array | undefined {
-  if (!view.connection.hasTable(table)) return undefined;
+  if (!view.connection.hasTable(metadataTable)) return undefined;
   return view.connection.get<{ start: Uint8Array }>(
-    `SELECT CAST(id || substr(metadata, 1, 2) AS BLOB) AS start FROM ${table} WHERE memory = ?`,
+    `SELECT CAST(id || substr(metadata, 1, 2) AS BLOB) AS start FROM ${metadataTable} WHERE memory = ?`,
     row,
   )?.start;
 }
@@ -92,5 +100,5 @@ export function metadataCondition(
   view: View,
   text: string,
 ): { readonly sql: string; readonly params: readonly SqlParameter[] } {
-  return filterCondition(view, { table, ofOwner: "x.memory = m.row" }, text);
+  return filterCondition(view, { table: metadataTable, ofOwner: "x.memory = m.row" }, text);
 }

@@ -1,6 +1,6 @@
 /**
  * Which memory that is there is the same as a new one, and what makes two the same: type, topic, summary and content;
- * for a task also its session, and whom it is about where that is said.
+ * for a task also its session, and where that is said, whom it is about and when it holds in the world.
  *
  * Always true: equal memories have equal fingerprints whatever the order of their JSON fields or the spelling of their
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
@@ -10,7 +10,8 @@ import { isBatched } from "../core/database-state.ts";
 import { isNumber, formatNumber, type Json } from "../core/docs-json.ts";
 import type { View } from "../core/transaction.ts";
 import { fingerprintParameters, fingerprintRows } from "./fingerprint-index.ts";
-import { statesSql } from "../standing/states.ts";
+import { activeOnly, statesSql } from "../standing/states.ts";
+import { isActiveBounded } from "../standing/validity.ts";
 import { presence } from "./memory-presence.ts";
 
 export interface Identity {
@@ -20,6 +21,8 @@ export interface Identity {
   readonly content: Json;
   readonly sessionId: string | undefined;
   readonly subject?: string | undefined;
+  readonly validFromMs?: number | undefined;
+  readonly validUntilMs?: number | undefined;
 }
 
 /** A memory that is the same; `present` is 0 when it has expired and waits for a sweep. */
@@ -49,15 +52,49 @@ export function findDuplicate(
   );
 }
 
+/** Superseded memories of a topic that are looked at, the newest first. */
+const heldOverLooksMax = 100;
+
+/**
+ * The superseded memory of that fingerprint which holds all the same at one of the times, as what followed it on its
+ * topic does not: so that what was planned or limited in time can be said again without end.
+ */
+export function findHeldOver(
+  view: View,
+  identity: Uint8Array,
+  { type, topicKey }: Pick<Identity, "type"> & { readonly topicKey: string },
+  timesMs: readonly number[],
+): Same | undefined {
+  if (!isActiveBounded(view, type, topicKey)) return undefined;
+  const candidates = view.connection.all<{ row: number }>(
+    `SELECT m.row FROM (SELECT row, fingerprint FROM __service_memory WHERE topic_key = ? AND type = ?
+       AND superseded_by IS NOT NULL ORDER BY row DESC LIMIT ${heldOverLooksMax}) AS m WHERE m.fingerprint = ?`,
+    topicKey,
+    type,
+    identity,
+  );
+  for (const { row } of candidates)
+    for (const atMs of timesMs) {
+      const present = presence(view, activeOnly, atMs);
+      const same = view.connection.get<Same>(
+        `SELECT m.row, m.id, m.expires_at AS expiresAt, 1 AS present FROM __service_memory AS m
+         WHERE m.row = ? AND ${present.sql}`,
+        row,
+        ...present.params,
+      );
+      if (same) return same;
+    }
+  return undefined;
+}
+
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */
 export function fingerprint(identity: Identity): Uint8Array {
-  const { type, topicKey = null, summary, content, sessionId = null, subject } = identity;
+  const { type, topicKey = null, summary, content, sessionId = null, subject, validFromMs, validUntilMs } = identity;
+  const said = [type, topicKey, summary, content, type === "task" ? sessionId : null];
+  // Of memories that say nothing of them the fingerprints are those of files from before.
   const about = subject === undefined ? [] : [subject];
-  return hash(
-    "sha256",
-    canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null, ...about]),
-    "buffer",
-  );
+  const times = (validFromMs ?? validUntilMs) === undefined ? [] : [[validFromMs ?? null, validUntilMs ?? null]];
+  return hash("sha256", canonicalText([...said, ...about, ...times]), "buffer");
 }
 
 /**

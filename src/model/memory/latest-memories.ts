@@ -7,6 +7,7 @@
  */
 import type { Tx, View } from "../core/transaction.ts";
 import { activeOnly } from "../standing/states.ts";
+import { hasValidity, heldOverParameters, heldOverRows } from "../standing/validity.ts";
 import { presence } from "./memory-presence.ts";
 import type { MemoryType } from "./memory-record.ts";
 
@@ -35,10 +36,30 @@ export interface Latest {
   readonly more: boolean;
 }
 
-/** The newest active memories of the type, the newest first, at most `most`. */
-export function latestMemories(view: View, type: MemoryType, most: number): Latest {
+/** The newest active memories of the type that hold at the time, the newest first, at most `most`. */
+export function latestMemories(view: View, type: MemoryType, most: number, validAtMs: number): Latest {
+  const latest = latestActive(view, type, most, validAtMs);
+  if (!hasValidity(view)) return latest;
+  const found = new Map([...latest.memories, ...heldOver(view, type, most, validAtMs)].map((one) => [one.row, one]));
+  const all = [...found.values()].sort((left, right) => right.row - left.row);
+  return { memories: all.slice(0, most), more: latest.more || all.length > most };
+}
+
+/** The newest of the type that were superseded by what does not hold at the time. */
+function heldOver(view: View, type: MemoryType, most: number, validAtMs: number): readonly FoundMemory[] {
+  const present = presence(view, activeOnly, validAtMs);
+  return view.connection.all(
+    `SELECT m.row, m.id FROM __service_memory AS m WHERE m.row IN (${heldOverRows}) AND ${present.sql}
+     ORDER BY m.row DESC LIMIT ?`,
+    ...heldOverParameters(type, validAtMs),
+    ...present.params,
+    most + 1,
+  );
+}
+
+function latestActive(view: View, type: MemoryType, most: number, validAtMs: number): Latest {
   const { connection } = view;
-  const present = presence(view, activeOnly);
+  const present = presence(view, activeOnly, validAtMs);
   const isIndexed =
     type === "instruction" &&
     connection.get("SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?", instructionIndex) !== undefined;
@@ -63,14 +84,21 @@ export function latestMemories(view: View, type: MemoryType, most: number): Late
     ...present.params,
     most + 1,
   );
-  const older = floor > 0 && memories.length <= most ? withTopic(view, type, floor, most + 1 - memories.length) : [];
+  const older =
+    floor > 0 && memories.length <= most ? withTopic(view, type, floor, most + 1 - memories.length, validAtMs) : [];
   const all = [...memories, ...older];
   return { memories: all.slice(0, most), more: all.length > most || floor > 0 };
 }
 
 /** Those up to this row that have a topic, the newest first. */
-function withTopic(view: View, type: MemoryType, upTo: number, most: number): readonly FoundMemory[] {
-  const present = presence(view, activeOnly);
+function withTopic(
+  view: View,
+  type: MemoryType,
+  upTo: number,
+  most: number,
+  validAtMs: number,
+): readonly FoundMemory[] {
+  const present = presence(view, activeOnly, validAtMs);
   return view.connection.all(
     `SELECT m.row, m.id FROM (
        SELECT row, type FROM __service_memory INDEXED BY __service_memory_current

@@ -15,7 +15,7 @@ import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
-import { findDuplicate, fingerprint, type Same } from "./duplicates.ts";
+import { findDuplicate, findHeldOver, fingerprint, type Same } from "./duplicates.ts";
 import { noteFingerprint } from "./fingerprint-index.ts";
 import { indexMemory } from "./keyword.ts";
 import { indexInstructions } from "./latest-memories.ts";
@@ -29,7 +29,9 @@ import { checkSubject, putSubject } from "../core/subjects.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx } from "../core/transaction.ts";
+import { addLinks, type MemoryLink } from "../standing/links.ts";
 import { stateMarks } from "../standing/states.ts";
+import { checkValidity, putValidity, type Validity } from "../standing/validity.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
 export const summaryBytesMax = 8 * 1024;
@@ -38,7 +40,7 @@ export const keywordsBytesMax = 8 * 1024;
 const taskTtlSecsDefault = 86_400;
 
 /** A memory as it comes in (spec: MemoryInput). */
-export interface MemoryInput {
+export interface MemoryInput extends Validity {
   readonly type: string;
   readonly summary: string;
   /** JSON text. */
@@ -60,6 +62,14 @@ export interface MemoryInput {
   readonly pinned?: boolean;
   /** Whether it waits for a review instead of being taken in. */
   readonly proposed?: boolean;
+  /** What it was derived from; those of a duplicate are added to what it has. */
+  readonly derivedFrom?: readonly MemoryLink[];
+}
+
+/** Memories that passed the checks. `taskTtlMaxSecs` caps lifetimes. */
+export interface IngestInput {
+  readonly memories: readonly MemoryInput[];
+  readonly taskTtlMaxSecs?: number;
 }
 
 /** The outcome for one memory of a batch. */
@@ -108,6 +118,7 @@ export function checkMemory(name: string, memory: MemoryInput): void {
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
   if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
   if (subject !== undefined) checkSubject(`${name}.subject`, subject);
+  checkValidity(name, memory);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
     checkTtl(`${name}.ttl`, ttlSecs);
@@ -116,13 +127,9 @@ export function checkMemory(name: string, memory: MemoryInput): void {
 
 /**
  * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
- * duplicate of an active memory adds who said it, its pin, and its vector where there was none. `taskTtlMaxSecs` caps
- * lifetimes.
+ * duplicate of an active memory adds who said it, its pin, its links, and its vector where there was none.
  */
-export function ingest(
-  tx: Tx,
-  input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number },
-): { results: IngestResult[] } {
+export function ingest(tx: Tx, input: IngestInput): { results: IngestResult[] } {
   const { taskTtlMaxSecs = Infinity } = input;
   return {
     results: input.memories.map(
@@ -154,7 +161,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
     subject: memory.subject,
     content: content.value,
   });
-  const same = findPresent(tx, identity, "active");
+  const same = findPresent(tx, identity, "active") ?? findStanding(tx, identity, memory);
   if (same) return { result: acknowledge(tx, same, memory), row: same.row };
   const pending = memory.proposed ? findPresent(tx, identity, "proposed") : undefined;
   if (pending) return { result: proposeAgain(tx, pending, memory), row: pending.row };
@@ -166,6 +173,8 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
   putSubject(tx, { kind: "memory", owner: row }, memory.subject);
+  putValidity(tx, { row, id }, memory);
+  addLinks(tx, { row, id }, memory.derivedFrom ?? []);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);
@@ -186,10 +195,22 @@ function findPresent(tx: Tx, identity: Uint8Array, state: "active" | "proposed")
   return undefined;
 }
 
+/** The same memory where it was superseded and holds all the same: now, or when it begins or ends to. */
+function findStanding(
+  tx: Tx,
+  identity: Uint8Array,
+  { type, topicKey, validFromMs: from, validUntilMs: until }: MemoryInput,
+): Same | undefined {
+  if (topicKey === undefined) return undefined;
+  const times = [tx.nowMs, ...(from === undefined ? [] : [from]), ...(until === undefined ? [] : [until - 1])];
+  return findHeldOver(tx, identity, { type, topicKey }, times);
+}
+
 /** A proposal of what waits already: who proposed it is added, and nothing that a reviewer may have seen changes. */
 function proposeAgain(tx: Tx, { id, row, expiresAt }: Same, memory: MemoryInput): IngestResult {
   if (!isOwnOrigin(tx, row, memory)) addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) ensureSession(tx, memory.sessionId);
+  addLinks(tx, { row, id }, memory.derivedFrom ?? []);
   return { id, status: "proposed", superseded: [], ...(expiresAt !== null && { expiresAt }) };
 }
 
@@ -209,7 +230,8 @@ function acknowledge(tx: Tx, same: Same, memory: MemoryInput): IngestResult {
   const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   if (memory.pinned) pinMemory(tx, row);
-  if (isNews || memory.pinned) note(tx, "memory", "updated", id);
+  const hasLinks = addLinks(tx, same, memory.derivedFrom ?? []);
+  if (isNews || memory.pinned || hasLinks) note(tx, "memory", "updated", id);
   return withEmbedding(result, tx, row, memory);
 }
 

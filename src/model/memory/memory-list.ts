@@ -11,6 +11,7 @@ import { checkText } from "../../format/core/names.ts";
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
+import { checkLink, derivedRows, type LinkTarget } from "../standing/links.ts";
 import { checkFilters, checkTime, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -27,6 +28,8 @@ export const memoriesLooksMax = 5_000;
 /** What a memory must meet to be listed or forgotten. */
 interface ListConditions extends Filters {
   readonly topicKey?: string;
+  /** What they were derived from: a memory, a turn of a session, or any turn of it. */
+  readonly derivedFrom?: LinkTarget;
 }
 
 export interface ListInput extends ListConditions {
@@ -42,6 +45,7 @@ export function checkList(input: ListInput): void {
   checkFilters(input);
   const { topicKey, createdFromMs, createdToMs, order, limit, cursor } = input;
   if (topicKey !== undefined) checkText("topic_key", topicKey, limits.topicKeyBytesMax);
+  if (input.derivedFrom) checkTarget(input.derivedFrom);
   checkTime("created_from", createdFromMs);
   checkTime("created_to", createdToMs);
   if (order !== undefined && order !== "asc" && order !== "desc")
@@ -51,17 +55,25 @@ export function checkList(input: ListInput): void {
   if (cursor !== undefined) decodeCursor(cursor, input.order === "asc");
 }
 
+function checkTarget({ memoryId, sessionId, seq }: LinkTarget): void {
+  if (memoryId !== undefined && sessionId !== undefined)
+    throw invalid("give derived_from_memory or derived_from_session, not both");
+  if (seq !== undefined && sessionId === undefined) throw invalid("derived_from_seq goes with derived_from_session");
+  if (memoryId !== undefined) checkLink("derived_from_memory", { memoryId });
+  else checkLink("derived_from_session", { sessionId: sessionId!, seq: seq ?? 1 });
+}
+
 /** Refuses to forget everything because nothing was said. */
 export function checkDeletion(input: ListInput): void {
-  const { types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states } = input;
+  const { types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states, derivedFrom } = input;
   if (
-    [types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states].every(
+    [types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states, derivedFrom].every(
       (condition) => condition === undefined,
     )
   ) {
     throw invalid(
-      "give at least one of types, topic_key, session_id, source, created_from, created_to, filter and status; an " +
-        "empty filter holds of every memory",
+      "give at least one of types, topic_key, session_id, source, created_from, created_to, filter, status and " +
+        "derived_from_memory or derived_from_session; an empty filter holds of every memory",
     );
   }
   checkList(input);
@@ -102,11 +114,13 @@ interface Position {
 
 const positionPattern = /^([ad])([1-9]\d{0,15}) (\S{1,64})$/;
 
-function cursorAfter({ row, id }: Position, rising: boolean): string {
+/** What a caller goes on with after the memory, in the order. */
+export function cursorAfter({ row, id }: Position, rising: boolean): string {
   return Buffer.from(`${rising ? "a" : "d"}${row} ${id}`).toString("base64url");
 }
 
-function decodeCursor(cursor: string, rising: boolean): Position {
+/** The place that a cursor of the order means; refuses another. */
+export function decodeCursor(cursor: string, rising: boolean): Position {
   const [, order, digits, id] = positionPattern.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
   const position = { row: Number(digits), id: id ?? "" };
   if (order !== undefined && Number.isSafeInteger(position.row) && cursorAfter(position, rising) === cursor)
@@ -142,17 +156,28 @@ function computeRange(view: View, { createdFromMs, createdToMs, cursor }: ListIn
   const after = cursor === undefined ? undefined : decodeCursor(cursor, rising);
   if (!after) return { first, end };
   if (!rising) return { first, end: Math.min(end, after.row) };
+  return { first: Math.max(first, firstRowAfter(view, after)), end };
+}
+
+/** The first row that may come after the memory in rising order. */
+export function firstRowAfter(view: View, { row, id }: Position): number {
   // The number of a memory that is gone may be that of a later one by now.
-  const stands =
-    view.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", after.row, after.id) !== undefined;
-  return { first: Math.max(first, stands ? after.row + 1 : after.row), end };
+  const stands = view.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", row, id) !== undefined;
+  return stands ? row + 1 : row;
 }
 
 /** The next `most` rows of the range in order, of those that an index can tell apart. */
 function rowsIn(view: View, input: ListInput, range: Range, rising: boolean, most: number): readonly number[] {
-  const { topicKey, sessionId } = input;
+  const { topicKey, sessionId, derivedFrom } = input;
   const order = rising ? "ASC" : "DESC";
   const within = (column: string): string => `${column} >= ? AND ${column} < ? ORDER BY ${column} ${order} LIMIT ?`;
+  const derived = derivedFrom && derivedRows(view, derivedFrom);
+  if (derivedFrom && !derived) return [];
+  if (derived)
+    return view.connection
+      .prepared(`${derived.sql} AND ${within("l.memory")}`)
+      .pluck()
+      .all(...derived.params, range.first, range.end, most) as number[];
   // The index of sessions leaves the empty one out: SQLite uses it only where it is told so.
   const source =
     topicKey !== undefined

@@ -11,17 +11,17 @@ import type { Tx, View } from "../core/transaction.ts";
 import { activeOnly } from "../standing/states.ts";
 import { presence } from "./memory-presence.ts";
 
-const table = "__service_memory_pin";
+export const pinTable = "__service_memory_pin";
 
 const columns = "memory INTEGER PRIMARY KEY, created_at INTEGER NOT NULL";
-const schema = `CREATE TABLE IF NOT EXISTS ${table} (${columns}) STRICT`;
+const schema = `CREATE TABLE IF NOT EXISTS ${pinTable} (${columns}) STRICT`;
 
 const sameMemory = (pin: string): string => `${pin}.memory = m.row AND ${pin}.created_at = m.created_at`;
 
 /** SQL that finds pins without their memory; undefined while nothing was ever pinned. */
 export function strayPins(connection: Connection): string | undefined {
-  return connection.hasTable(table)
-    ? `SELECT 1 FROM ${table} AS p
+  return connection.hasTable(pinTable)
+    ? `SELECT 1 FROM ${pinTable} AS p
          WHERE NOT EXISTS (SELECT 1 FROM __service_memory AS m WHERE ${sameMemory("p")}) LIMIT 1`
     : undefined;
 }
@@ -30,7 +30,7 @@ export function strayPins(connection: Connection): string | undefined {
 export function pinMemory({ connection }: Tx, row: number): void {
   connection.exec(schema);
   connection.run(
-    `INSERT INTO ${table} (memory, created_at) SELECT row, created_at FROM __service_memory WHERE row = ?
+    `INSERT INTO ${pinTable} (memory, created_at) SELECT row, created_at FROM __service_memory WHERE row = ?
      ON CONFLICT (memory) DO UPDATE SET created_at = excluded.created_at WHERE created_at <> excluded.created_at`,
     row,
   );
@@ -38,30 +38,34 @@ export function pinMemory({ connection }: Tx, row: number): void {
 
 /** Takes the pins of these memories away, of those that have one. */
 export function unpinMemories({ connection }: Tx, rows: readonly number[]): void {
-  if (!connection.hasTable(table)) return;
-  for (const row of rows) connection.run(`DELETE FROM ${table} WHERE memory = ?`, row);
+  if (!connection.hasTable(pinTable)) return;
+  for (const row of rows) connection.run(`DELETE FROM ${pinTable} WHERE memory = ?`, row);
 }
 
 /** The pins beside `__service_memory AS m`: a join, and a column that is 1 where the memory is pinned. */
-export function joinedPins({ connection }: View): { readonly join: string; readonly column: string } {
-  if (!connection.hasTable(table)) return { join: "", column: "0" };
-  return { join: `LEFT JOIN ${table} AS pin ON ${sameMemory("pin")}`, column: "pin.memory IS NOT NULL" };
+export function joinedPins(
+  { connection }: View,
+  isThere = connection.hasTable(pinTable),
+): { readonly join: string; readonly column: string } {
+  if (!isThere) return { join: "", column: "0" };
+  return { join: `LEFT JOIN ${pinTable} AS pin ON ${sameMemory("pin")}`, column: "pin.memory IS NOT NULL" };
 }
 
 /** Pins that are looked at to find those of a type, newest memory first. */
 const pinsLookedAtMax = 5_000;
 
-/** The pinned memories of these types that are active, the newest first, at most so many. */
+/** The pinned memories of these types that are active and hold at the time, the newest first, at most so many. */
 export function pinnedMemories(
   view: View,
   types: readonly string[],
   most: number,
+  validAtMs: number,
 ): { readonly row: number; readonly id: string }[] {
-  if (!view.connection.hasTable(table)) return [];
-  const present = presence(view, activeOnly);
+  if (!view.connection.hasTable(pinTable)) return [];
+  const present = presence(view, activeOnly, validAtMs);
   return view.connection.all(
     `SELECT m.row, m.id
-     FROM (SELECT memory, created_at FROM ${table} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p
+     FROM (SELECT memory, created_at FROM ${pinTable} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p
      CROSS JOIN __service_memory AS m ON ${sameMemory("p")}
      WHERE m.type IN (SELECT value FROM json_each(?)) AND ${present.sql} ORDER BY m.row DESC LIMIT ?`,
     JSON.stringify(types),

@@ -8,6 +8,7 @@
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";
 import type { View } from "../core/transaction.ts";
 import { statesSql, supersededSql, type MemoryState } from "../standing/states.ts";
+import { hasValidity, heldOverAt, validAt } from "../standing/validity.ts";
 
 /** A condition on `__service_memory AS m`. */
 export interface Presence {
@@ -15,8 +16,12 @@ export interface Presence {
   readonly params: readonly SqlParameter[];
 }
 
-/** Holds of the memories that are there, of those in the states that the caller lets through at all. */
-export function presence({ nowMs, retention = {} }: View, states: readonly MemoryState[]): Presence {
+/**
+ * Holds of the memories that are there, of those in the states that the caller lets through at all; with a time, of
+ * those that hold in the world then, where what is held over counts as active.
+ */
+export function presence(view: View, states: readonly MemoryState[], validAtMs?: number): Presence {
+  const { nowMs, retention = {} } = view;
   const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
   const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
   const params: SqlParameter[] = [nowMs];
@@ -24,7 +29,12 @@ export function presence({ nowMs, retention = {} }: View, states: readonly Memor
     all.push("(m.type <> 'event' OR m.created_at > ?)");
     params.push(nowMs - eventMaxAgeMs);
   }
-  all.push(statesSql("m", states));
+  if (validAtMs !== undefined && hasValidity(view)) {
+    const [valid, heldOver] = [validAt(validAtMs), heldOverAt(validAtMs)];
+    const isIn = states.includes("active") ? `(${statesSql("m", states)} OR ${heldOver.sql})` : statesSql("m", states);
+    all.push(isIn, valid.sql);
+    params.push(...(states.includes("active") ? heldOver.params : []), ...valid.params);
+  } else all.push(statesSql("m", states));
   if (!states.includes("superseded")) return { sql: all.join(" AND "), params };
   const isOther = `(${supersededSql("m")}) IS NOT TRUE`;
   if (supersededMaxAgeMs !== undefined) {

@@ -1,9 +1,11 @@
 /** A memory as it is given out. */
-import { joinedMetadata } from "../docs/memory-metadata.ts";
-import { joinedPins } from "./memory-pins.ts";
+import { joinedMetadata, metadataTable } from "../docs/memory-metadata.ts";
+import { joinedPins, pinTable } from "./memory-pins.ts";
 import { subjectColumn } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
+import type { MemoryLink } from "../standing/links.ts";
 import { stateOf } from "../standing/states.ts";
+import { joinedValidity, validityTable } from "../standing/validity.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
 export type MemoryType = (typeof memoryTypes)[number];
@@ -48,6 +50,9 @@ export interface MemoryRecord {
   completedAt?: number;
   /** On tasks only. */
   expiresAt?: number;
+  /** When it holds in the world, where it says so. */
+  validFrom?: number;
+  validUntil?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
   /** Whom it is about; absent where that was not said. */
@@ -62,14 +67,21 @@ export interface MemoryRecord {
   currentId?: string;
   /** On a single get only: the ids that it superseded itself, oldest first. */
   supersedes?: string[];
+  /** On a single get only: what it was derived from, where it says so. */
+  derivedFrom?: MemoryLink[];
   /** On a recall with `explain` only. */
   explain?: MemoryExplanation;
 }
 
 /** A record as SQL gives it. */
-type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "subject" | "status" | "completedAt"> & {
+type FoundRecord = Omit<
+  MemoryRecord,
+  "expiresAt" | "validFrom" | "validUntil" | "metadata" | "pinned" | "subject" | "status" | "completedAt"
+> & {
   readonly subject: string | null;
   readonly supersededAt: number | null;
+  readonly validFrom: number | null;
+  readonly validUntil: number | null;
   readonly expiresAt: number | null;
   readonly metadata: string | null;
   readonly pinned: number;
@@ -77,27 +89,33 @@ type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "sub
 
 /** The memories of these rows, in the order of the rows; every row must exist. */
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
-  const { join, column } = joinedMetadata(view);
-  const pins = joinedPins(view);
+  const there = view.connection.tablesAmong([metadataTable, pinTable, validityTable]);
+  const { join, column } = joinedMetadata(view, there.has(metadataTable));
+  const pins = joinedPins(view, there.has(pinTable));
+  const validity = joinedValidity(view, there.has(validityTable));
   const found = view.connection.all<FoundRecord>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy,
             m.superseded_at AS supersededAt, m.expires_at AS expiresAt,
-            ${column} AS metadata, ${pins.column} AS pinned,
+            ${column} AS metadata, ${pins.column} AS pinned, ${validity.columns},
             ${subjectColumn(view, "memory", "m.row")} AS subject
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
-       ${join} ${pins.join} ORDER BY wanted.key`,
+       ${join} ${pins.join} ${validity.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, pinned, subject, supersededBy, supersededAt, ...record }) => ({
-    ...record,
-    ...standing(supersededBy, supersededAt),
-    ...(expiresAt !== null && { expiresAt }),
-    ...(metadata !== null && { metadata }),
-    ...(subject !== null && { subject }),
-    ...(pinned === 1 && { pinned: true as const }),
-  }));
+  return found.map(
+    ({ expiresAt, validFrom, validUntil, metadata, pinned, subject, supersededBy, supersededAt, ...record }) => ({
+      ...record,
+      ...standing(supersededBy, supersededAt),
+      ...(expiresAt !== null && { expiresAt }),
+      ...(validFrom !== null && { validFrom }),
+      ...(validUntil !== null && { validUntil }),
+      ...(metadata !== null && { metadata }),
+      ...(subject !== null && { subject }),
+      ...(pinned === 1 && { pinned: true as const }),
+    }),
+  );
 }
 
 /** The state of a row, as a record tells it. */

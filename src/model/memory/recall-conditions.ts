@@ -12,6 +12,7 @@ import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import { checkSubject, subjectCondition } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { activeOnly, memoryStates, type MemoryState } from "../standing/states.ts";
+import { checkValidTime } from "../standing/validity.ts";
 
 /** The filters of a request. */
 export interface Filters {
@@ -24,6 +25,8 @@ export interface Filters {
   readonly includeSuperseded?: boolean;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean;
+  /** Those that hold in the world at this time, in Unix milliseconds; absent: whenever they hold. */
+  readonly validAtMs?: number;
   /** In these states only, instead of active ones and those that are included. */
   readonly states?: readonly string[];
   /** Stored at or after this time, in Unix milliseconds. */
@@ -38,6 +41,7 @@ export interface Filters {
 export function checkFilters(filters: Filters): void {
   const { types, sessionId, source, subject, filter } = filters;
   checkStates(filters);
+  checkValidTime("valid_at", filters.validAtMs);
   for (const type of types ?? []) {
     if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
   }
@@ -85,7 +89,7 @@ export interface Conditions {
  * saying.
  */
 export function buildConditions(view: View, filters: Filters): Conditions {
-  const present = presence(view, statesIn(filters));
+  const present = presence(view, statesIn(filters), filters.validAtMs);
   const all = [present.sql];
   const params: SqlParameter[] = [...present.params];
   const common = all.length;

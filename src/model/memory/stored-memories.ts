@@ -10,6 +10,7 @@ import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { readMetadata, replaceMetadata } from "../docs/memory-metadata.ts";
+import { readLinks } from "../standing/links.ts";
 import { memoryStates, stateMarks, stateOf, type MemoryState } from "../standing/states.ts";
 import { findDuplicate } from "./duplicates.ts";
 import { reindexMemory } from "./keyword.ts";
@@ -33,7 +34,17 @@ export function findRow(view: View, id: string, states: readonly MemoryState[] =
 export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
   const row = findRow(view, input.id);
   if (row === undefined) return undefined;
-  return { ...loadMemories(view, [row])[0]!, supersedes: supersededBy(view, input.id) };
+  return whole(view, row, input.id);
+}
+
+/** The memory with all that is told of a single one. */
+function whole(view: View, row: number, id: string): MemoryRecord {
+  const derivedFrom = readLinks(view, row);
+  return {
+    ...loadMemories(view, [row])[0]!,
+    supersedes: supersededBy(view, id),
+    ...(derivedFrom.length > 0 && { derivedFrom }),
+  };
 }
 
 /** What the memory has superseded itself, oldest first. */
@@ -88,8 +99,7 @@ export function updateMemory(
   if (metadata !== undefined) replaceMetadata(tx, { row, id }, readMetadata("metadata", metadata));
   if (keywords !== undefined) changeKeywords(tx, row, keywords === "" ? null : keywords);
   note(tx, "memory", "updated", id);
-  const [changed] = loadMemories(tx, [row]);
-  return { ...changed!, supersedes: supersededBy(tx, id) };
+  return whole(tx, row, id);
 }
 
 /** A change of one memory. `taskTtlMaxSecs` caps lifetimes. */

@@ -17,6 +17,9 @@ export const stateMarks = { completed: "state:completed", proposed: "state:propo
 /** Where no state is named: what holds. */
 export const activeOnly = ["active"] as const satisfies readonly MemoryState[];
 
+/** What was taken in, in whatever state by now; proposals were not. */
+export const takenIn = ["active", "superseded", "completed"] as const satisfies readonly MemoryState[];
+
 /** SQL that holds of superseded rows, and of no mark; NULL of active ones. */
 export function supersededSql(alias: string): string {
   return `${alias}.superseded_by < 'n'`;

@@ -49,15 +49,19 @@ const filters = {
   subject: maybe(text),
   includeSuperseded: maybe(boolean),
   includeCompleted: maybe(boolean),
+  validAtMs: maybe(number),
   states: maybe(list(text)),
   createdFromMs: maybe(number),
   createdToMs: maybe(number),
   filter: maybe(text),
 };
 
+const link = { memoryId: maybe(text), sessionId: maybe(text), seq: maybe(number) };
+
 const listInput = {
   ...filters,
   topicKey: maybe(text),
+  derivedFrom: maybe(record(link)),
   order: maybe(text),
   limit: maybe(number),
   cursor: maybe(text),
@@ -78,6 +82,9 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   subject: maybe(text),
   pinned: maybe(boolean),
   proposed: maybe(boolean),
+  validFromMs: maybe(number),
+  validUntilMs: maybe(number),
+  derivedFrom: maybe(list(record({ ...link, turnId: maybe(text) }))),
 });
 
 const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
@@ -232,6 +239,13 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
 export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> } = {
   "memory.get": record({ id: text }),
   "memory.list": record(listInput),
+  "memory.history": record({
+    topicKey: maybe(text),
+    type: maybe(text),
+    id: maybe(text),
+    limit: maybe(number),
+    cursor: maybe(text),
+  }),
   "memory.recall": record({
     ...filters,
     query: maybe(text),
@@ -252,6 +266,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     searchTurns: maybe(boolean),
     minScore: maybe(record({ keyword: maybe(number), vector: maybe(number) })),
     explain: maybe(boolean),
+    includeInvalid: maybe(boolean),
   }),
   "memory.context": record({
     query: maybe(text),

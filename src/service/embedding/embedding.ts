@@ -24,7 +24,7 @@ import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { EffectivePolicy, Policies } from "../../control/databases/policies.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import { memoryText, turnText, type SpaceState } from "../../model/embedding.ts";
-import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
+import type { DerivedInput } from "../../model/lineage/derivation.ts";
 import type { EmbeddedKind, Maker } from "../../model/memory/memory-vectors.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import { Backfill, type Place, type Step, type Stepped } from "./backfill.ts";
@@ -100,8 +100,8 @@ export class Embedding {
   async memories(
     context: Context,
     place: Place,
-    memories: readonly MemoryInput[],
-  ): Promise<Prepared<readonly MemoryInput[]>> {
+    memories: readonly DerivedInput[],
+  ): Promise<Prepared<readonly DerivedInput[]>> {
     const bare = memories.flatMap((memory, at) =>
       memory.embedding === undefined && memory.type !== "task" ? [at] : [],
     );

@@ -27,7 +27,10 @@ export interface ErasureRequest {
 }
 
 /** A coupon, and the state that the answer speaks of. */
-export type Requested = Answer<ErasureCoupon>;
+export interface Requested extends Answer<ErasureCoupon> {
+  /** How many memories stay that were derived from what was erased; where this request has erased it. */
+  readonly derived?: number;
+}
 
 const traceKeyBytes = 32;
 
@@ -198,7 +201,7 @@ export class Erasures {
       const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
       const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
       if (!value.found) throw new ServiceError("not_found", unknownTarget[coupon.target.kind], { txid });
-      const { memoryIds, records, kinds, traces, branchId, ancestors } = value;
+      const { memoryIds, records, kinds, derived, traces, branchId, ancestors } = value;
       const points = [{ branch: target.branch, branchId, txid, ancestors }];
       const erased = await coupons.change(uuid, id, (now) =>
         now.status === "begun"
@@ -216,7 +219,7 @@ export class Erasures {
       this.#eraser.hold(erased);
       // What was erased here may be what another erasure waited for.
       if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);
-      return { value: erased, txid, durableTxid };
+      return { value: erased, txid, durableTxid, ...(derived !== undefined && { derived }) };
     } catch (error) {
       // After any other failure the outcome is unknown: the erasure is carried out later. Want of room is no failure of
       // the first try, but says nothing of what an earlier one has done.

@@ -149,8 +149,10 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
   return {
     async createErasure(message, context) {
       const erase = parseTarget(message);
-      const { value, txid } = await request(node, context, message, erase, await readProfilePolicy(node, message));
-      return { ...(await couponMessages(node, [value]))[0], erasureId: value.id, txid: BigInt(txid) };
+      const policy = await readProfilePolicy(node, message);
+      const { value, txid, derived } = await request(node, context, message, erase, policy);
+      const [coupon] = await couponMessages(node, [value]);
+      return { ...coupon, erasureId: value.id, txid: BigInt(txid), ...present({ derived: derived || undefined }) };
     },
 
     async listErasures(message, context) {

@@ -7,7 +7,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { turn } from "../../base/world.ts";
-import { checkMemory, checkMemoryCount, type MemoryInput } from "../../model/memory/memory-ingest.ts";
+import { checkLinks, type DerivedInput } from "../../model/lineage/derivation.ts";
+import { checkMemory, checkMemoryCount } from "../../model/memory/memory-ingest.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { engineOptions, seen, type Context } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
@@ -31,7 +32,7 @@ export async function ingestInto(
   node: NodeParts,
   context: Context,
   address: ProfileAddress,
-  memories: readonly MemoryInput[],
+  memories: readonly DerivedInput[],
 ): Promise<Ingested> {
   await checkAll(node, memories);
   const target = await ensureProfileTarget(node, context, address);
@@ -44,7 +45,7 @@ export async function ingestInto(
 }
 
 /** What `checkMemories` does, but that a large batch is looked at in pieces: each content is parsed for it. */
-async function checkAll({ world }: NodeParts, memories: readonly MemoryInput[]): Promise<void> {
+async function checkAll({ world }: NodeParts, memories: readonly DerivedInput[]): Promise<void> {
   checkMemoryCount(memories.length);
   let bytes = 0;
   for (let at = 0; at < memories.length; at++) {
@@ -53,7 +54,9 @@ async function checkAll({ world }: NodeParts, memories: readonly MemoryInput[]):
       await turn(world);
       bytes = 0;
     }
-    checkMemory(`memories[${at}]`, memories[at]!);
+    const { derivedFrom, ...memory } = memories[at]!;
+    checkMemory(`memories[${at}]`, memory);
+    checkLinks(`memories[${at}]`, derivedFrom);
   }
 }
 
@@ -62,7 +65,7 @@ async function ingestAt(
   context: Context,
   address: ProfileAddress,
   target: Target,
-  memories: readonly MemoryInput[],
+  memories: readonly DerivedInput[],
 ): Promise<Ingested> {
   const policy = await readProfilePolicy(node, address);
   const { taskTtlMaxSecs } = policy;

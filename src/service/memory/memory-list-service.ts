@@ -6,15 +6,22 @@ import type {
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import { checkDeletion, checkList, type ListInput } from "../../model/memory/memory-list.ts";
+import type { LinkTarget } from "../../model/standing/links.ts";
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
 import { readProfilePolicy, refuseUnknownForget } from "../handlers/governance.ts";
-import { memoryMessage } from "./memory-messages.ts";
+import { memoryMessage, toNumber } from "./memory-messages.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
 type ListHandlers = Pick<ServiceHandlers<typeof MemoryService>, "listMemories" | "forgetMemories">;
+
+function parseTarget(request: ListMemoriesRequest | ForgetMemoriesRequest): LinkTarget | undefined {
+  const { derivedFromMemory: memoryId, derivedFromSession: sessionId, derivedFromSeq } = request;
+  const seq = toNumber(derivedFromSeq);
+  return (memoryId ?? sessionId ?? seq) === undefined ? undefined : present({ memoryId, sessionId, seq });
+}
 
 /** What both requests have in common. */
 function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): ListInput {
@@ -30,6 +37,8 @@ function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): 
       createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
       createdToMs: createdTo === undefined ? undefined : Number(createdTo),
       states: request.status?.split(","),
+      validAtMs: toNumber(request.validAt),
+      derivedFrom: parseTarget(request),
       limit: request.limit,
       cursor: request.cursor,
     }),

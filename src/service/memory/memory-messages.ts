@@ -1,20 +1,45 @@
 /** Memories as messages and as what the model layer takes: one translation for every call that carries them. */
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   MemoryInputSchema,
   MemorySchema,
   type Memory,
   type MemoryInput as MemoryInputMessage,
+  type MemoryLinkInput,
+  type MemoryLinkSchema,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
+import type { DerivedInput, LinkInput } from "../../model/lineage/derivation.ts";
 import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { MemoryRecord } from "../../model/memory/memory-record.ts";
+import type { MemoryLink } from "../../model/standing/links.ts";
 import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
 import { parseProposed } from "./review.ts";
 
+function parseLinks(links: readonly MemoryLinkInput[]): readonly LinkInput[] | undefined {
+  if (links.length === 0) return undefined;
+  return links.map(({ memoryId, sessionId, seq, turnId }) =>
+    present({ memoryId, sessionId, turnId, seq: toNumber(seq) }),
+  );
+}
+
+function linkMessage({ memoryId, sessionId, seq }: MemoryLink): MessageInitShape<typeof MemoryLinkSchema> {
+  return present({ memoryId, sessionId, seq: toBigInt(seq) });
+}
+
+/** A time of a message, if it is there. */
+export function toNumber(time: bigint | undefined): number | undefined {
+  return time === undefined ? undefined : Number(time);
+}
+
+/** The same the other way. */
+export function toBigInt(time: number | undefined): bigint | undefined {
+  return time === undefined ? undefined : BigInt(time);
+}
+
 /** What the model layer takes in of a message, which is at the place; only its content is checked so far. */
-export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
+export function parseMemoryInput(place: string, message: MemoryInputMessage): DerivedInput {
   const content = jsonText(message, "content");
   if (content === undefined) throw invalid(`${place}.content is required: any JSON; null is a value`);
   return {
@@ -31,6 +56,9 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       metadata: jsonText(message, "metadata"),
       subject: message.subject,
       pinned: message.pinned || undefined,
+      derivedFrom: parseLinks(message.derivedFrom),
+      validFromMs: toNumber(message.validFrom),
+      validUntilMs: toNumber(message.validUntil),
       proposed: parseProposed(`${place}.status`, message.status),
     }),
   };
@@ -58,7 +86,7 @@ export function inputMessage({
 }
 
 /** About how much an ingest adds to a commit group. */
-export function inputBytes(memories: readonly MemoryInput[]): number {
+export function inputBytes(memories: readonly DerivedInput[]): number {
   let bytes = 0;
   for (const memory of memories)
     bytes +=
@@ -91,8 +119,11 @@ export function memoryMessage(record: MemoryRecord): Memory {
       currentId: record.currentId,
       subject: record.subject,
       pinned: record.pinned,
+      derivedFrom: record.derivedFrom && { values: record.derivedFrom.map(linkMessage) },
+      validFrom: toBigInt(record.validFrom),
+      validUntil: toBigInt(record.validUntil),
       status: record.status,
-      completedAt: record.completedAt === undefined ? undefined : BigInt(record.completedAt),
+      completedAt: toBigInt(record.completedAt),
     }),
   });
   setJson(message, "content", record.content);

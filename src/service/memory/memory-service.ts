@@ -13,6 +13,7 @@ import { present } from "../call/data-messages.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
 import { readProfilePolicy, refuseUnknownForget } from "../handlers/governance.ts";
+import { historyHandlers } from "./history.ts";
 import { memoryListHandlers } from "./memory-list-service.ts";
 import { ingestInto } from "./ingest.ts";
 import { parseMemoryInput, memoryMessage } from "./memory-messages.ts";
@@ -117,6 +118,7 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
   return {
     ...recordHandlers(node),
     ...memoryListHandlers(node),
+    ...historyHandlers(node),
     ...updateHandlers(node),
     ...reviewHandlers(node),
     ...recallHandlers(node),

@@ -10,7 +10,7 @@ import type { NearMiss } from "../../model/recall-misses.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
 import { toEmbedding, present, turnMessage } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
-import { memoryMessage } from "./memory-messages.ts";
+import { memoryMessage, toNumber } from "./memory-messages.ts";
 import { findProfileTarget, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -40,6 +40,7 @@ function parseRecall(request: RecallRequest): RecallInput {
   return {
     includeSuperseded: request.includeSuperseded,
     includeCompleted: request.includeCompleted,
+    includeInvalid: request.includeInvalid,
     includeTurns: request.includeTurns,
     searchTurns: request.searchTurns,
     explain: request.explain,
@@ -54,6 +55,7 @@ function parseRecall(request: RecallRequest): RecallInput {
       createdFromMs: since === undefined ? undefined : Number(since),
       createdToMs: until === undefined ? undefined : Number(until),
       filter: jsonText(request, "filter"),
+      validAtMs: toNumber(request.validAt),
       k: request.k,
       kPerType:
         kPerType &&

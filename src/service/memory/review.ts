@@ -7,7 +7,7 @@
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
-import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
+import type { DerivedInput } from "../../model/lineage/derivation.ts";
 import { checkReview } from "../../model/review.ts";
 import { engineOptions, seen, type Context, type ServiceHandlers } from "../call/context.ts";
 import { eraseTracked } from "../handlers/erasure-service.ts";
@@ -24,9 +24,9 @@ export function parseProposed(place: string, status: string | undefined): true |
 
 /** The memories, those of sources that the policy does not trust as proposals. */
 export function withDemanded(
-  memories: readonly MemoryInput[],
+  memories: readonly DerivedInput[],
   { trustedSources }: EffectivePolicy,
-): readonly MemoryInput[] {
+): readonly DerivedInput[] {
   if (trustedSources === undefined) return memories;
   return memories.map((memory) =>
     memory.source !== undefined && trustedSources.includes(memory.source) ? memory : { ...memory, proposed: true },

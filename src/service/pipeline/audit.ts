@@ -33,6 +33,7 @@ import type {
   ForgetMemoriesResponse,
   ForgetMemoryRequest,
   GetContextResponse,
+  GetHistoryResponse,
   GetMemoryRequest,
   IngestResponse,
   ListMemoriesResponse,
@@ -144,6 +145,10 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   [
     "MemoryService.ListMemories",
     { action: "memory.list", count: (answer) => (answer as ListMemoriesResponse).memories.length },
+  ],
+  [
+    "MemoryService.GetHistory",
+    { action: "memory.history", count: (answer) => (answer as GetHistoryResponse).states.length },
   ],
   ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
   [

@@ -133,6 +133,12 @@ export class Connection {
     return this.get("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) !== undefined;
   }
 
+  /** Those of these tables that there are: one look for all of them. */
+  tablesAmong(names: readonly string[]): ReadonlySet<string> {
+    const sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN (SELECT value FROM json_each(?))";
+    return new Set(this.all<{ name: string }>(sql, JSON.stringify(names)).map(({ name }) => name));
+  }
+
   /** All rows as objects by column name. */
   all<Row>(sql: string, ...params: readonly SqlParameter[]): Row[] {
     return this.prepared(sql).all(...params) as Row[];

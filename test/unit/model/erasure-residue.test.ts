@@ -29,6 +29,8 @@ class Churned {
   readonly #wal = new WalFile(this.path, realDisk);
   readonly #slack = new Slack(this.path, realDisk);
   readonly live: Written[] = [];
+  /** Sessions that memories say they were derived from, and nothing else tells of. */
+  readonly talks: readonly string[];
   readonly turns: {
     readonly session: string;
     readonly content: string;
@@ -41,6 +43,7 @@ class Churned {
 
   constructor(seed: number, options: { readonly secureDelete: boolean; readonly zeroes: boolean }) {
     this.random = seeded(seed);
+    this.talks = Array.from({ length: 6 }, () => canary(this.random));
     this.#zeroes = options.zeroes;
     this.database.connection.raw.pragma(`secure_delete = ${options.secureDelete ? 1 : 0}`);
   }
@@ -69,6 +72,8 @@ class Churned {
       sessionId: `session-${Math.floor(this.random() * 10)}`,
       embedding: this.vector(300),
       pinned: this.live.length % 3 === 0,
+      validUntilMs: Math.floor(this.random() * 2 ** 45),
+      derivedFrom: [{ sessionId: this.talks[this.live.length % this.talks.length]!, seq: 1 + (this.live.length % 9) }],
       ...topic,
     };
   }
@@ -154,6 +159,7 @@ function eraseMany(churned: Churned): {
   targets.push(
     { kind: "session", sessionId: "session-3", turns: true },
     { kind: "session", sessionId: "session-4", turns: true },
+    ...churned.talks.slice(0, 2).map((sessionId): ErasureTarget => ({ kind: "session", sessionId, turns: false })),
   );
   const erased = targets.map((target, n) => churned.erase(target, n));
   const gone = new Set(erased.flatMap(({ memoryIds }) => memoryIds));
@@ -166,6 +172,7 @@ function eraseMany(churned: Churned): {
   const secrets = {
     words: [
       ...rows.flatMap(splitWords),
+      ...churned.talks.slice(0, 2),
       ...turns.flatMap(({ content, turnId, metadata, operationId }) => [content, turnId, metadata, operationId]),
     ],
     vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)],
@@ -203,6 +210,10 @@ test("F95: nothing of erased memories and turns is in the file, and every trace 
   found.forEach((count, set) => expect(kept[set]! - count).toBeLessThanOrEqual(erased[set]!.memoryIds.length));
   expect(found.reduce((a, b) => a + b)).toBeGreaterThan(0.98 * kept.reduce((a, b) => a + b));
   expect(windowsFound(after, erased)).toEqual(erased.map(() => 0));
+  expect(
+    erased.slice(-2).map(({ derived }) => derived! > 10),
+    "memories stay that were derived from them",
+  ).toEqual([true, true]);
   for (const text of ["__service_memory_text", "__service_turn_text"])
     churned.database.connection.exec(`INSERT INTO ${text} (${text}, rank) VALUES ('integrity-check', 1)`);
   expect(churned.database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");

@@ -88,6 +88,7 @@ describe("a review", () => {
   test("approves: it comes in then, under its id, with all that it had", () => {
     const database = memory.database();
     const more = {
+      subject: "user-7",
       metadata: '{"a":1}',
       keywords: "hibiscus",
       embedding,
@@ -96,13 +97,20 @@ describe("a review", () => {
       source: "web",
     };
     const { id } = ingestOne({ summary: "Alice likes zobo", topicKey: "drink", proposed: true, ...more });
-    ingestOne({ summary: "Alice likes zobo", topicKey: "drink", source: "mail", proposed: true });
+    ingestOne({
+      summary: "Alice likes zobo",
+      topicKey: "drink",
+      source: "mail",
+      subject: "user-7",
+      proposed: true,
+    });
     database.nowMs += 1_000;
     const { id: later } = ingestOne({ summary: "Alice likes tea", topicKey: "drink" });
     const proposal = get(id);
     database.nowMs += 1_000;
     expect(decide("approve", id)).toEqual([{ id, status: "approved", superseded: [later] }]);
     const { status: _, ...held } = proposal!;
+    expect(held).toMatchObject({ subject: "user-7" });
     expect(get(id)).toEqual({ ...held, createdAt: database.nowMs, supersedes: [later] });
     expect(recalled({ query: "hibiscus" })).toEqual([id]);
     expect(recalled({ embedding })).toEqual([id]);

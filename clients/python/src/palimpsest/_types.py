@@ -67,6 +67,24 @@ class MemoryInputDict(TypedDict, total=False):
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None
     """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    valid_from: int | None
+    """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
+    valid_until: int | None
+    """Until when it holds in the world, and not at that time any more; must be later than `valid_from`. Absent: without end."""
+    derived_from: Sequence[MemoryLinkInputDict] | None
+    """The turns and memories that it was derived from, at most 32, each of which must be there. They are no part of what makes two memories the same; those of a duplicate are added to what the existing one has, as far as 32 hold them."""
+
+
+class MemoryLinkInputDict(TypedDict, total=False):
+    """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
+    memory_id: str | None
+    """A memory of the branch."""
+    session_id: str | None
+    """A session."""
+    seq: int | None
+    """The number of a turn of the session, from 1."""
+    turn_id: str | None
+    """The id that a turn of the session was appended with, in the place of its number."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -125,6 +143,14 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """Also tasks that were completed."""
     subject: str | None
     """Memories of this subject only."""
+    valid_at: int | None
+    """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
+    derived_from_memory: str | None
+    """Memories that were derived from this memory only."""
+    derived_from_session: str | None
+    """Memories that were derived from turns of this session only."""
+    derived_from_seq: int | None
+    """With `derived_from_session`: from the turn of this number only."""
 
 
 class MinScore(TypedDict, total=False):
@@ -187,6 +213,10 @@ class RecallRequest(TypedDict, total=False):
     """Also tasks that were completed."""
     subject: str | None
     """Memories of this subject only."""
+    valid_at: int | None
+    """Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds."""
+    include_invalid: bool | None
+    """Also memories that do not hold in the world. Not together with `valid_at`."""
 
 
 class ContextSectionInput(TypedDict, total=False):
@@ -214,7 +244,7 @@ class GetContextRequest(TypedDict, total=False):
     session_id: str | None
     """The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active."""
     now: int | None
-    """The time that ages are measured against, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here."""
+    """The time that ages are measured against and at which memories hold in the world, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here."""
 
 
 class AskRequest(TypedDict, total=False):
@@ -743,6 +773,14 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Also tasks that were completed."""
     subject: str
     """Memories of this subject only."""
+    valid_at: int
+    """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
+    derived_from_memory: str
+    """Memories that were derived from this memory only."""
+    derived_from_session: str
+    """Memories that were derived from turns of this session only."""
+    derived_from_seq: int
+    """With `derived_from_session`: from the turn of this number only."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -765,6 +803,22 @@ class ForgetMemoryQuery(TypedDict, total=False):
     """The query of DELETE /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
     """The branch. Absent: `main`."""
+
+
+class GetHistoryQuery(TypedDict, total=False):
+    """The query of GET /v1/memory/{ns}/{profile}/history."""
+    branch: str
+    """The branch. Absent: `main`."""
+    topic_key: str
+    """The topic."""
+    type: str
+    """Its type, `fact` or `instruction`: each has a history of its own."""
+    id: str
+    """A memory, for the history of its topic."""
+    limit: int
+    """States on a page, at most 200; more are given as 200."""
+    cursor: str
+    """`next_cursor` of the page before."""
 
 
 class ReviewMemoryQuery(TypedDict, total=False):
@@ -1144,7 +1198,7 @@ class AuditEvent:
     ns: str
     """The namespace."""
     action: str
-    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
+    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
     outcome: str
     """`ok`, `denied` or `error`."""
     prev: str
@@ -1309,6 +1363,25 @@ class MemoryInput:
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None = None
     """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    valid_from: int | None = None
+    """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
+    valid_until: int | None = None
+    """Until when it holds in the world, and not at that time any more; must be later than `valid_from`. Absent: without end."""
+    derived_from: Sequence[MemoryLinkInput] | None = None
+    """The turns and memories that it was derived from, at most 32, each of which must be there. They are no part of what makes two memories the same; those of a duplicate are added to what the existing one has, as far as 32 hold them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLinkInput:
+    """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
+    memory_id: str | None = None
+    """A memory of the branch."""
+    session_id: str | None = None
+    """A session."""
+    seq: int | None = None
+    """The number of a turn of the session, from 1."""
+    turn_id: str | None = None
+    """The id that a turn of the session was appended with, in the place of its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1391,6 +1464,12 @@ class Memory:
     """When the task was completed, in Unix milliseconds; on completed tasks only."""
     subject: str | None = None
     """Whom the record is about; absent where that was not said."""
+    valid_from: int | None = None
+    """From when on it holds in the world, in Unix milliseconds; where it says so."""
+    valid_until: int | None = None
+    """Until when it holds in the world, likewise."""
+    derived_from: Sequence[MemoryLink] | None = None
+    """What it was derived from, in the order in which it was said; on a single get or change only, absent where nothing is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1415,6 +1494,57 @@ class ChannelExplanation:
     """The channel's own score: for words BM25 with what stands together and beside it (larger is better), cosine similarity for vectors, 1 for a topic."""
     approximate: bool
     """Whether the channel's search was approximate, so that another node may rank differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLink:
+    """What a memory was derived from: a memory, or the turn `seq` of a session. It may have been forgotten since."""
+    memory_id: str | None = None
+    """A memory."""
+    session_id: str | None = None
+    """A session."""
+    seq: int | None = None
+    """The number of a turn of the session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetHistoryResponse:
+    """What MemoryService.GetHistory gives."""
+    states: Sequence[MemoryState]
+    """The states, the oldest first."""
+    next_cursor: str | None
+    """Where the next page begins; null when there is none."""
+    txid: int
+    """The transaction id of the state that was read; 0 for an unknown profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryState:
+    """A memory as one of what was held, one after the other. What it says in full is to be had from MemoryService.GetMemory."""
+    id: str
+    """The memory's id."""
+    type: str
+    """Its type."""
+    summary: str
+    """Its one-line gist."""
+    active_from: int
+    """When it became active, in Unix milliseconds: when it was ingested, or approved."""
+    topic_key: str | None = None
+    """Its topic, if it has one."""
+    source: str | None = None
+    """The agent it first came from, if one is known."""
+    session_id: str | None = None
+    """The session it first came from, if one is known."""
+    superseded_at: int | None = None
+    """When it was superseded, in Unix milliseconds; absent while it is active."""
+    superseded_by: str | None = None
+    """The id of the memory that superseded it, which may have been forgotten since; absent while it is active."""
+    completed_at: int | None = None
+    """When the task was completed, in Unix milliseconds."""
+    valid_from: int | None = None
+    """From when on it holds in the world, in Unix milliseconds, where it says so."""
+    valid_until: int | None = None
+    """Until when it holds in the world, likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1649,6 +1779,8 @@ class ErasureCoupon:
     """How many records beside memories were erased: turns, versions of files, keys, documents or vectors; absent where only memories can have been."""
     erased: ErasedRecords | None = None
     """Of an erasure by subject, how many of each kind were erased; absent on others."""
+    derived: int | None = None
+    """How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2545,12 +2677,16 @@ CLASSES: Mapping[str, type[Any]] = {
     "ListProfilesResponse": ListProfilesResponse,
     "Profile": Profile,
     "MemoryInput": MemoryInput,
+    "MemoryLinkInput": MemoryLinkInput,
     "IngestResponse": IngestResponse,
     "IngestItem": IngestItem,
     "ListMemoriesResponse": ListMemoriesResponse,
     "Memory": Memory,
     "MemoryExplanation": MemoryExplanation,
     "ChannelExplanation": ChannelExplanation,
+    "MemoryLink": MemoryLink,
+    "GetHistoryResponse": GetHistoryResponse,
+    "MemoryState": MemoryState,
     "ReviewMemoryResponse": ReviewMemoryResponse,
     "ReviewItem": ReviewItem,
     "ForgetMemoriesResponse": ForgetMemoriesResponse,

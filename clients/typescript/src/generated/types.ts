@@ -104,7 +104,7 @@ export interface AuditEvent {
   readonly profile?: string | undefined;
   /** The branch, where one is concerned. */
   readonly branch?: string | undefined;
-  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
+  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
   readonly action: string;
   /** What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set. */
   readonly resource?: string | undefined;
@@ -258,6 +258,24 @@ export interface MemoryInput {
   readonly status?: string | null | undefined;
   /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. */
   readonly subject?: string | null | undefined;
+  /** From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`. */
+  readonly validFrom?: number | null | undefined;
+  /** Until when it holds in the world, and not at that time any more; must be later than `valid_from`. Absent: without end. */
+  readonly validUntil?: number | null | undefined;
+  /** The turns and memories that it was derived from, at most 32, each of which must be there. They are no part of what makes two memories the same; those of a duplicate are added to what the existing one has, as far as 32 hold them. */
+  readonly derivedFrom?: readonly MemoryLinkInput[] | null | undefined;
+}
+
+/** What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`. */
+export interface MemoryLinkInput {
+  /** A memory of the branch. */
+  readonly memoryId?: string | null | undefined;
+  /** A session. */
+  readonly sessionId?: string | null | undefined;
+  /** The number of a turn of the session, from 1. */
+  readonly seq?: number | null | undefined;
+  /** The id that a turn of the session was appended with, in the place of its number. */
+  readonly turnId?: string | null | undefined;
 }
 
 /** What MemoryService.Ingest takes. */
@@ -342,6 +360,12 @@ export interface Memory {
   readonly completedAt?: number | undefined;
   /** Whom the record is about; absent where that was not said. */
   readonly subject?: string | undefined;
+  /** From when on it holds in the world, in Unix milliseconds; where it says so. */
+  readonly validFrom?: number | undefined;
+  /** Until when it holds in the world, likewise. */
+  readonly validUntil?: number | undefined;
+  /** What it was derived from, in the order in which it was said; on a single get or change only, absent where nothing is. */
+  readonly derivedFrom?: readonly MemoryLink[] | undefined;
 }
 
 /** Why a memory was found. */
@@ -364,6 +388,54 @@ export interface ChannelExplanation {
   readonly score: number;
   /** Whether the channel's search was approximate, so that another node may rank differently. */
   readonly approximate: boolean;
+}
+
+/** What a memory was derived from: a memory, or the turn `seq` of a session. It may have been forgotten since. */
+export interface MemoryLink {
+  /** A memory. */
+  readonly memoryId?: string | undefined;
+  /** A session. */
+  readonly sessionId?: string | undefined;
+  /** The number of a turn of the session. */
+  readonly seq?: number | undefined;
+}
+
+/** What MemoryService.GetHistory gives. */
+export interface GetHistoryResponse {
+  /** The states, the oldest first. */
+  readonly states: readonly MemoryState[];
+  /** Where the next page begins; null when there is none. */
+  readonly nextCursor: string | null;
+  /** The transaction id of the state that was read; 0 for an unknown profile. */
+  readonly txid: number;
+}
+
+/** A memory as one of what was held, one after the other. What it says in full is to be had from MemoryService.GetMemory. */
+export interface MemoryState {
+  /** The memory's id. */
+  readonly id: string;
+  /** Its type. */
+  readonly type: string;
+  /** Its topic, if it has one. */
+  readonly topicKey?: string | undefined;
+  /** Its one-line gist. */
+  readonly summary: string;
+  /** The agent it first came from, if one is known. */
+  readonly source?: string | undefined;
+  /** The session it first came from, if one is known. */
+  readonly sessionId?: string | undefined;
+  /** When it became active, in Unix milliseconds: when it was ingested, or approved. */
+  readonly activeFrom: number;
+  /** When it was superseded, in Unix milliseconds; absent while it is active. */
+  readonly supersededAt?: number | undefined;
+  /** The id of the memory that superseded it, which may have been forgotten since; absent while it is active. */
+  readonly supersededBy?: string | undefined;
+  /** When the task was completed, in Unix milliseconds. */
+  readonly completedAt?: number | undefined;
+  /** From when on it holds in the world, in Unix milliseconds, where it says so. */
+  readonly validFrom?: number | undefined;
+  /** Until when it holds in the world, likewise. */
+  readonly validUntil?: number | undefined;
 }
 
 /** What MemoryService.UpdateMemory takes: what is to be changed, at least one field beside the address. */
@@ -438,6 +510,14 @@ export interface ForgetMemoriesRequest {
   readonly includeCompleted?: boolean | null | undefined;
   /** Memories of this subject only. */
   readonly subject?: string | null | undefined;
+  /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
+  readonly validAt?: number | null | undefined;
+  /** Memories that were derived from this memory only. */
+  readonly derivedFromMemory?: string | null | undefined;
+  /** Memories that were derived from turns of this session only. */
+  readonly derivedFromSession?: string | null | undefined;
+  /** With `derived_from_session`: from the turn of this number only. */
+  readonly derivedFromSeq?: number | null | undefined;
 }
 
 /** What MemoryService.ForgetMemories gives. */
@@ -512,6 +592,10 @@ export interface RecallRequest {
   readonly includeCompleted?: boolean | null | undefined;
   /** Memories of this subject only. */
   readonly subject?: string | null | undefined;
+  /** Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds. */
+  readonly validAt?: number | null | undefined;
+  /** Also memories that do not hold in the world. Not together with `valid_at`. */
+  readonly includeInvalid?: boolean | null | undefined;
 }
 
 /** What MemoryService.Recall gives. */
@@ -598,7 +682,7 @@ export interface GetContextRequest {
   readonly sections?: readonly ContextSectionInput[] | null | undefined;
   /** The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active. */
   readonly sessionId?: string | null | undefined;
-  /** The time that ages are measured against, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here. */
+  /** The time that ages are measured against and at which memories hold in the world, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here. */
   readonly now?: number | null | undefined;
 }
 
@@ -788,6 +872,8 @@ export interface ErasureCoupon {
   readonly records?: number | undefined;
   /** Of an erasure by subject, how many of each kind were erased; absent on others. */
   readonly erased?: ErasedRecords | undefined;
+  /** How many memories of the branch stay that were derived from what was erased; their links to it went with it. In the answer to the request that has erased it only, and absent where there are none. ListMemories with `derived_from_…` lists them before an erasure. */
+  readonly derived?: number | undefined;
 }
 
 /** What an erasure was asked to remove. */
@@ -2059,6 +2145,14 @@ export interface ListMemoriesQuery {
   readonly includeCompleted?: boolean | undefined;
   /** Memories of this subject only. */
   readonly subject?: string | undefined;
+  /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
+  readonly validAt?: number | undefined;
+  /** Memories that were derived from this memory only. */
+  readonly derivedFromMemory?: string | undefined;
+  /** Memories that were derived from turns of this session only. */
+  readonly derivedFromSession?: string | undefined;
+  /** With `derived_from_session`: from the turn of this number only. */
+  readonly derivedFromSeq?: number | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
 }
@@ -2081,6 +2175,22 @@ export interface UpdateMemoryQuery {
 export interface ForgetMemoryQuery {
   /** The branch. Absent: `main`. */
   readonly branch?: string | undefined;
+}
+
+/** The query of GET /v1/memory/{ns}/{profile}/history. */
+export interface GetHistoryQuery {
+  /** The branch. Absent: `main`. */
+  readonly branch?: string | undefined;
+  /** The topic. */
+  readonly topicKey?: string | undefined;
+  /** Its type, `fact` or `instruction`: each has a history of its own. */
+  readonly type?: string | undefined;
+  /** A memory, for the history of its topic. */
+  readonly id?: string | undefined;
+  /** States on a page, at most 200; more are given as 200. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/review. */

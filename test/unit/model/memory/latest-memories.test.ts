@@ -19,7 +19,7 @@ function say(...drafts: (Partial<MemoryInput> & { summary: string })[]): string[
 }
 
 function latest(type: "fact" | "instruction", most = 10) {
-  const { memories, more } = latestMemories(database.view(), type, most);
+  const { memories, more } = latestMemories(database.view(), type, most, database.nowMs);
   return { ids: memories.map(({ id }) => id), more };
 }
 

@@ -18,7 +18,8 @@ const memory = useMemoryDatabase();
 const { ingestOne, ingestAll, get, changes } = memory;
 
 const types = ["fact", "event", "instruction", "task"];
-const pinned = (): readonly string[] => pinnedMemories(memory.database().view(), types, 100).map(({ id }) => id);
+const pinned = (): readonly string[] =>
+  pinnedMemories(memory.database().view(), types, 100, memory.database().nowMs).map(({ id }) => id);
 const update = (id: string, isPinned?: boolean) =>
   memory.database().write((tx) => updateMemory(tx, { id, ...(isPinned !== undefined && { pinned: isPinned }) }));
 const updates = (id: string, isPinned: boolean): boolean => {
