@@ -13,6 +13,8 @@ import type {
   ForgetMemoriesResponse,
   GetContextRequest,
   GetContextResponse,
+  GetHistoryQuery,
+  GetHistoryResponse,
   IngestItem,
   IngestRequest,
   IngestResponse,
@@ -25,6 +27,7 @@ import type {
   ListSessionsResponse,
   Memory,
   MemoryInput,
+  MemoryState,
   ProfilePolicy,
   RecallRequest,
   RecallResponse,
@@ -135,6 +138,15 @@ export class Profile extends Database {
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
     return ids;
+  }
+
+  /** The states of a topic, or of the topic of a memory, the oldest first. */
+  history(
+    query: Omit<GetHistoryQuery, "branch" | "cursor">,
+    options?: CallOptions,
+  ): AsyncGenerator<MemoryState, void, undefined> {
+    const parts = { path: this.#path, query };
+    return this.scope.list(operations.getHistory, parts, ({ states }: GetHistoryResponse) => states, options);
   }
 
   /** Takes proposals in, or rejects them. */

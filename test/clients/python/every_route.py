@@ -75,6 +75,7 @@ async def memories(client: Any, ns: str) -> None:
     await refused(errors.DeadlineExceeded, lambda: erasure.wait(within=0.01))
     await settle(db.remember([Event("one"), Event("two")]))
     assert len(await settle(db.forget_all(types=["event"], limit=1))) == 2
+    await settle(db.history(topic_key="other", type="fact"))
     [proposal] = await settle(db.remember(Event("maybe", status="proposed")))
     assert (await settle(db.review([proposal.id], "reject")))[0].status == "rejected"
     for make in (

@@ -127,6 +127,13 @@ class Profile(Database):
             if cursor is None:
                 return ids
 
+    def history(
+        self, options: CallOptions | None = None, /, **query: Unpack[t.GetHistoryQuery]
+    ) -> Iterator[t.MemoryState]:
+        """The states of a topic, or of the topic of a memory, the oldest first."""
+        parts = Parts(path=self._path, query=cast("Mapping[str, Any]", query))
+        return self._scope.pages(ops.GET_HISTORY, parts, lambda page: page.states, options)
+
     def review(
         self, ids: Sequence[str], verdict: Literal["approve", "reject"], options: CallOptions | None = None
     ) -> Sequence[t.ReviewItem]:
