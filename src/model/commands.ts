@@ -39,6 +39,7 @@ import {
   upsertVectors,
 } from "./vectors/vector-collections.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
+import { exportRecords, importRecords, planImport } from "./transfer/transfer.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy removes. */
 interface SweepInput {
@@ -114,6 +115,7 @@ export const writeCommands = {
   "file.edit": editFile,
   "file.move": moveFiles,
   "file.delete": deleteFiles,
+  "transfer.import": importRecords,
   repeatable,
   sweep,
 } as const;
@@ -143,6 +145,8 @@ export const readCommands = {
   "file.list": listFiles,
   "file.versions": listFileVersions,
   "file.search": searchFiles,
+  "transfer.export": exportRecords,
+  "transfer.plan": planImport,
   due: nextDue,
   excess: findExcess,
 } as const;

@@ -109,6 +109,7 @@ describe("the rules of methods", () => {
       "FileService.PutFile",
       "MemoryService.Extract",
       "MemoryService.Ingest",
+      "TransferService.Import",
     ]);
   });
 

@@ -50,7 +50,8 @@ export interface SortKey {
   readonly direction: number;
 }
 
-function openCollection(tx: Tx, name: string): Collection {
+/** The collection of the name, made when there is none yet. */
+export function openCollection(tx: Tx, name: string): Collection {
   const found = findCollection(tx, name);
   if (found) return found;
   if (collectionCount(tx) >= limits.collectionsMax)

@@ -23,6 +23,8 @@ import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { AgingPosition } from "../../model/memory/memory-aging.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
+import type { ErasedNames } from "../../model/transfer/record.ts";
+import type { ExportPlace } from "../../model/transfer/transfer.ts";
 import {
   anything,
   boolean,
@@ -35,6 +37,7 @@ import {
   record,
   type Shape,
   text,
+  textOrNumber,
   variants,
   vector,
 } from "./payload-shapes.ts";
@@ -109,6 +112,24 @@ const erasedRecords = record<ErasedRecords>({
   target: variants<"kind", RecordTarget>("kind", recordTargets),
   ids: list(text),
   key: bytes,
+});
+
+const importInput = record<WriteInput<"transfer.import">>({
+  records: list(record({ line: number, text })),
+  each: maybe(boolean),
+  mode: oneOf("skip", "replace", "fail"),
+  erased: record<ErasedNames>({
+    memoryIds: list(text),
+    targets: list(
+      record<ErasedNames["targets"][number]>({
+        target: variants<"kind", ErasedNames["targets"][number]["target"]>("kind", {
+          ...recordTargets,
+          session: record({ kind: oneOf("session"), sessionId: text }),
+        }),
+        untilMs: number,
+      }),
+    ),
+  }),
 });
 
 const erasureTarget = variants<"kind", ErasureTarget>("kind", {
@@ -200,6 +221,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
+  "transfer.import": importInput,
   repeatable: { findFault: (value, path) => repeatable.findFault(value, path) ?? findWriteFault(value, path) },
   sweep: record({
     rowsMax: number,
@@ -284,6 +306,13 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
   "file.versions": record({ path: text }),
   "file.search": record({ query: text, folder: text, k: number }),
+  "transfer.export": record({
+    from: maybe(record<ExportPlace>({ kind: text, after: maybe(list(textOrNumber)) })),
+    asOfMs: number,
+    bytesMax: number,
+    hash: text,
+  }),
+  "transfer.plan": importInput,
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };
