@@ -21,6 +21,7 @@ const continuations = [
   "docs/context.md",
   "docs/files.md",
   "docs/writes.md",
+  "docs/transfer.md",
   "docs/erasure.md",
 ];
 /** Those that need authentication. */

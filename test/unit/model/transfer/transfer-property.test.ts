@@ -21,12 +21,14 @@ interface Step {
 }
 
 const json = fc.json({ maxDepth: 3 });
-const object = fc.dictionary(fc.constantFrom("tag", "n", "a b"), fc.oneof(fc.integer(), fc.string())).map((value) =>
-  JSON.stringify(value),
-);
+const object = fc
+  .dictionary(fc.constantFrom("tag", "n", "a b"), fc.oneof(fc.integer(), fc.string()))
+  .map((value) => JSON.stringify(value));
 const word = fc.constantFrom("tea", "light theme", "Grüße 茶", "invoice 12", "\u{1f375}");
 const session = fc.constantFrom("s-1", "s-2");
-const vector = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 3, maxLength: 3 }).map((v) => Float32Array.from(v));
+const vector = fc
+  .array(fc.integer({ min: 1, max: 9 }), { minLength: 3, maxLength: 3 })
+  .map((v) => Float32Array.from(v));
 const maybe = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined });
 const maker = { name: "model/a", floor: 0.25 };
 
@@ -52,29 +54,33 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     const input = { memories: [{ ...one, ...(hasTopic && { topicKey }), ...by }] };
     return { kind: "memory.ingest", input } as const;
   }),
-  fc.record({ sessionId: session, role: word, content: json, turnId: maybe(fc.uuid()), metadata: maybe(object) }).map(
-    ({ sessionId, ...turn }) => ({ kind: "turn.append_many", input: { sessionId, turns: [turn] } }) as const,
-  ),
+  fc
+    .record({ sessionId: session, role: word, content: json, turnId: maybe(fc.uuid()), metadata: maybe(object) })
+    .map(({ sessionId, ...turn }) => ({ kind: "turn.append_many", input: { sessionId, turns: [turn] } }) as const),
   session.map((sessionId) => ({ kind: "turn.delete", input: { sessionId, last: 1 } }) as const),
   session.map((sessionId) => ({ kind: "session.end", input: { sessionId, turns: false } }) as const),
-  fc.record({ key: word, value: fc.uint8Array({ maxLength: 20 }), ttlSecs: maybe(fc.constantFrom(0, 60)) }).map(
-    ({ ttlSecs, ...rest }) =>
-      ({ kind: "kv.put", input: { ns: "prefs", ...rest, ...(ttlSecs !== undefined && { ttlSecs }) } }) as const,
-  ),
-  fc.tuple(fc.constantFrom("people", "Things"), object).map(
-    ([collection, doc]) => ({ kind: "docs.insert", input: { collection, docs: [doc] } }) as const,
-  ),
+  fc
+    .record({ key: word, value: fc.uint8Array({ maxLength: 20 }), ttlSecs: maybe(fc.constantFrom(0, 60)) })
+    .map(
+      ({ ttlSecs, ...rest }) =>
+        ({ kind: "kv.put", input: { ns: "prefs", ...rest, ...(ttlSecs !== undefined && { ttlSecs }) } }) as const,
+    ),
+  fc
+    .tuple(fc.constantFrom("people", "Things"), object)
+    .map(([collection, doc]) => ({ kind: "docs.insert", input: { collection, docs: [doc] } }) as const),
   fc.constantFrom("tag", "n").map((path) => ({ kind: "docs.index", input: { collection: "people", path } }) as const),
-  fc.record({ id: word, embedding: vector, metadata: maybe(object) }).map(
-    ({ metadata, ...rest }) =>
-      ({ kind: "vector.upsert", input: { collection: "faces", ...rest, ...(metadata && { metadata }) } }) as const,
-  ),
-  fc.tuple(fc.constantFrom("a.md", "b/c.md", "b/d.md"), word).map(
-    ([path, text]) => ({ kind: "file.put", input: { path, text } }) as const,
-  ),
-  fc.constantFrom("a.md", "b/c.md").map(
-    (path) => ({ kind: "file.move", input: { path, to: "moved/x.md", overwrite: true } }) as const,
-  ),
+  fc
+    .record({ id: word, embedding: vector, metadata: maybe(object) })
+    .map(
+      ({ metadata, ...rest }) =>
+        ({ kind: "vector.upsert", input: { collection: "faces", ...rest, ...(metadata && { metadata }) } }) as const,
+    ),
+  fc
+    .tuple(fc.constantFrom("a.md", "b/c.md", "b/d.md"), word)
+    .map(([path, text]) => ({ kind: "file.put", input: { path, text } }) as const),
+  fc
+    .constantFrom("a.md", "b/c.md")
+    .map((path) => ({ kind: "file.move", input: { path, to: "moved/x.md", overwrite: true } }) as const),
   fc.constantFrom("a.md", "b").map((path) => ({ kind: "file.delete", input: { path, recursive: true } }) as const),
 );
 
