@@ -18,7 +18,7 @@ import { storedForm } from "../index/vector-index.ts";
 export type Position = readonly (string | number)[];
 
 /** A row as its line, without the line break, and where the walk goes on behind it. */
-export interface ExportedRow {
+interface ExportedRow {
   readonly line: string;
   readonly position: Position;
 }
@@ -89,7 +89,7 @@ export function vectorJson(stored: Uint8Array | null): string | undefined {
 }
 
 /** A record nests the JSON that it holds one or two levels deeper. */
-export const recordDepthMax = limits.jsonDepthMax + 2;
+const recordDepthMax = limits.jsonDepthMax + 2;
 
 const timeMsMax = 8.64e15;
 

@@ -15,7 +15,7 @@ import { type Fields, formLine, type Found, plain, type RecordKind } from "./rec
 import { findObject, laterObjects, quoted, rowidNames, type UserTable, userTables } from "./user-tables.ts";
 
 /** A statement of user SQL. */
-export interface SqlText {
+interface SqlText {
   readonly text: string;
   readonly paramsJson: string | undefined;
 }

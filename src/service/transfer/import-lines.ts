@@ -2,8 +2,8 @@
  * The lines of an import as they come: which of them are records, whether header and trailer are right, and where the
  * next ones go on.
  *
- * Always true: a line is looked at once, in order; what is wrong with one is said with its number, the header being line
- * 1. Must not know: what a record means.
+ * Always true: a line is looked at once, in order; what is wrong with one is said with its number, the header being
+ * line 1. Must not know: what a record means.
  */
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
@@ -12,7 +12,7 @@ import type { RecordCounts } from "../../model/transfer/transfer.ts";
 import { checkHeader, checkTrailer } from "./envelope.ts";
 
 /** One record: a memory, a document or a turn has a MiB at most; a value or a text of a file may have more. */
-export const recordBytesMax = 64 * 1024 * 1024;
+const recordBytesMax = 64 * 1024 * 1024;
 
 /** How far an import has come. */
 export interface LineState {
