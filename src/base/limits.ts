@@ -39,6 +39,8 @@ export const limits = {
   turnSearchDefault: 5,
   sessionsDefault: 100,
   kvListDefault: 100,
+  /** Keys that one call gets, puts or deletes. */
+  kvBatchMax: 1_000,
   docsInsertMax: 1000,
   pathCharsMax: 256,
   vectorDimensionMax: 4096,

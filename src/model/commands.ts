@@ -13,7 +13,9 @@ import { nextDue } from "./next-expiry.ts";
 import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
 import { runRepeatable, type IdempotencyKey, type RepeatableAnswer } from "./core/idempotency.ts";
-import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
+import { kvDeleteMany, kvGetMany, kvPutMany } from "./kv/kv-batches.ts";
+import { kvList } from "./kv/kv-list.ts";
+import { kvDelete, kvGet, kvPut, kvSweep } from "./kv/kv.ts";
 import { measureFloor, takeFloor } from "./calibration.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { ingest } from "./memory/memory-ingest.ts";
@@ -30,14 +32,8 @@ import { listTurns } from "./transcript/turn-list.ts";
 import { deleteTurns } from "./transcript/turn-removal.ts";
 import type { MemoryRetention } from "./core/retention.ts";
 import type { Tx, View } from "./core/transaction.ts";
-import {
-  getVector,
-  listVectors,
-  removeVector,
-  removeVectors,
-  upsertVector,
-  upsertVectors,
-} from "./vectors/vector-collections.ts";
+import { getVector, upsertVector, upsertVectors } from "./vectors/vector-collections.ts";
+import { listVectors, removeVector, removeVectors } from "./vectors/vector-list.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
 import { exportRecords, importRecords, planImport } from "./transfer/transfer.ts";
 
@@ -101,6 +97,8 @@ export const writeCommands = {
   "turn.replace": replaceTurns,
   "kv.put": kvPut,
   "kv.delete": kvDelete,
+  "kv.put_many": kvPutMany,
+  "kv.delete_many": kvDeleteMany,
   "docs.insert": insertDocs,
   "docs.update": updateDocs,
   "docs.delete": deleteDocs,
@@ -135,6 +133,7 @@ export const readCommands = {
   "turn.list": listTurns,
   "turn.search": searchTurns,
   "kv.get": kvGet,
+  "kv.get_many": kvGetMany,
   "kv.list": kvList,
   "docs.find": findDocs,
   "docs.get": getDoc,

@@ -23,10 +23,11 @@ import {
   versionsOf,
   type VersionRow,
 } from "./files/file-store.ts";
-import { kvDelete } from "./kv.ts";
+import { kvDelete } from "./kv/kv.ts";
 import { removeTurnRows } from "./transcript/turn-removal.ts";
 import { removeOperations } from "./transcript/turn-operations.ts";
-import { findCollectionVector, removeVector } from "./vectors/vector-collections.ts";
+import { findCollectionVector } from "./vectors/vector-collections.ts";
+import { removeVector } from "./vectors/vector-list.ts";
 import { windowBytes } from "../format/erasure/traces.ts";
 
 /** A record of the target while it is there. */

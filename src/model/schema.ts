@@ -8,7 +8,7 @@ import { StoreError } from "../base/faults/errors.ts";
 import type { Connection } from "../sqlite/connection/connection.ts";
 import { schemaFormat, writerEpochIdBytes } from "./core/database-state.ts";
 import { docsSchema } from "./docs/docs.ts";
-import { kvSchema } from "./kv.ts";
+import { kvSchema } from "./kv/kv.ts";
 import { memorySchema } from "./memory/memory-schema.ts";
 import { vectorsSchema } from "./vectors/vectors.ts";
 

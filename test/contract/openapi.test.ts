@@ -110,14 +110,17 @@ describe("the OpenAPI document", () => {
     expect(ingest.requestBody?.content["application/json"]?.schema.$ref).toBe("#/components/schemas/IngestRequest");
     expect(Object.keys(schemas.IngestRequest?.properties ?? {})).toEqual(["memories"]);
     expect(schemas.MemoryInput?.required).toEqual(["type", "summary", "content"]);
-    expect(schemas.MemoryInput?.properties.ttl).toMatchObject({ type: "integer", default: 86400 });
-    expect(schemas.RecallRequest?.properties.embedding).toMatchObject({ type: "array", items: { type: "number" } });
+    expect(schemas.MemoryInput?.properties.ttl).toMatchObject({ type: ["integer", "null"], default: 86400 });
+    expect(schemas.RecallRequest?.properties.embedding).toMatchObject({
+      type: ["array", "null"],
+      items: { type: "number" },
+    });
     expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({
-      type: "object",
+      type: ["object", "null"],
       additionalProperties: { type: "integer" },
     });
     expect(schemas.RewindBranchRequest?.properties.to).toMatchObject({ type: ["string", "number"] });
-    expect(schemas.CreateBranchRequest?.properties.at).toMatchObject({ type: ["string", "number"] });
+    expect(schemas.CreateBranchRequest?.properties.at).toMatchObject({ type: ["string", "number", "null"] });
     expect(ingest.parameters).toEqual(
       expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]),
     );

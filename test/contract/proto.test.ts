@@ -16,7 +16,7 @@ import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflec
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import { errorCodes } from "../../src/base/faults/errors.ts";
 import { limits } from "../../src/base/limits.ts";
-import { isRequired } from "../../src/server/rest/openapi-schema.ts";
+import { isRequired } from "../../src/service/call/constraints.ts";
 import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } from "../../src/service/call/methods.ts";
 import { contextTokensDefault } from "../../src/model/context-block.ts";
 import { recallDefault } from "../../src/model/recall.ts";
@@ -101,6 +101,7 @@ describe("the rules of methods", () => {
       "DataService.InsertDocs",
       "DataService.PutDoc",
       "DataService.PutValue",
+      "DataService.PutValues",
       "DataService.ReplaceTurns",
       "DataService.UpdateDocs",
       "DataService.UpsertVector",

@@ -28,7 +28,7 @@ function fill(database: ModelDatabase): void {
   write("turn.append_many", { sessionId: "s-1", turns: filler, operationId: "op-1" });
   write("docs.insert", { collection: "people", docs: ['{"tag":1}'] });
   write("docs.index", { collection: "people", path: "tag" });
-  write("vector.upsert", { collection: "faces", id: "ada", embedding, metadata: "{}" });
+  write("vector.upsert", { collection: "faces", id: "ada", embedding, metadata: "{}", metric: "dot" });
   for (let n = 0; n < 40; n++) write("file.put", { path: `notes/${n}.md`, text: "tea" });
   write("repeatable", {
     ...{ key: new Uint8Array(16), request: new Uint8Array(32) },

@@ -20,6 +20,7 @@ const continuations = [
   "docs/recall.md",
   "docs/context.md",
   "docs/files.md",
+  "docs/keys.md",
   "docs/writes.md",
   "docs/transfer.md",
   "docs/erasure.md",

@@ -151,6 +151,105 @@ describe.each(wireNames)("over %s", (name) => {
     );
   });
 
+  test("a declared metric is the collection's for good, and what its searches mean", async () => {
+    const db = await service().database();
+    const refused = async (method: string, request: object, words: string): Promise<void> => {
+      expect(await call(method, { db, coll: "c", ...request }), JSON.stringify(request)).toMatchObject({
+        code: "invalid_request",
+        message: expect.stringContaining(words) as unknown,
+      });
+    };
+    await refused("UpsertVector", { id: "a", embedding: [1, 0], metric: "manhattan" }, "cosine, dot, euclid");
+    expect((await must("ListVectors", { db, coll: "c" })).body.vectors).toEqual([]);
+    await must("UpsertVectors", { db, coll: "c", vectors: [{ id: "near", embedding: [3, 0] }], metric: "euclid" });
+    await must("UpsertVector", { db, coll: "c", id: "far", embedding: [1, 0], metric: "euclid" });
+    await must("UpsertVector", { db, coll: "c", id: "side", embedding: [3, 4] });
+    const { body } = await must("SearchVectors", { db, coll: "c", vector: [3, 0], k: 2 });
+    expect(body).toMatchObject({
+      metric: "euclid",
+      hits: [
+        { id: "near", distance: 0 },
+        { id: "far", distance: 2 },
+      ],
+    });
+    const words = "collection c has metric euclid";
+    await refused("UpsertVector", { id: "x", embedding: [1, 0], metric: "dot" }, words);
+    await refused("UpsertVectors", { vectors: [{ id: "x", embedding: [1, 0] }], metric: "cosine" }, words);
+    await refused("SearchVectors", { vector: [1, 0], metric: "cosine" }, words);
+    // A collection without one is as it always was.
+    await must("UpsertVector", { db, coll: "old", id: "a", embedding: [2, 0] });
+    await must("UpsertVector", { db, coll: "old", id: "a", embedding: [2, 0], metric: "cosine" });
+    expect(await call("UpsertVector", { db, coll: "old", id: "a", embedding: [2, 0], metric: "dot" })).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("made without one") as unknown,
+    });
+    for (const metric of [undefined, "dot", "euclid"])
+      expect((await must("SearchVectors", { db, coll: "old", vector: [1, 0], metric })).body.metric).toBe(
+        metric ?? "cosine",
+      );
+  });
+
+  test("what is near to a stored vector is found by its id, with numbers and without metadata", async () => {
+    const db = await service().database();
+    const coll = "c";
+    await must("UpsertVectors", {
+      db,
+      coll,
+      vectors: [0, 1, 2, 3].map((n) => ({ id: `v${n}`, embedding: [2, n], metadata: { n } })),
+    });
+    const near = (await must("SearchVectors", { db, coll, id: "v1", k: 2, include_vectors: true })).body.hits;
+    expect(near.map(({ id }: { id: string }) => id).toSorted()).toEqual(["v0", "v2"]);
+    expect(near.find(({ id }: { id: string }) => id === "v0")).toMatchObject({ embedding: [2, 0], metadata: { n: 0 } });
+    const bare = (
+      await must("SearchVectors", { db, coll, id: "v0", filter: { n: { $gte: 2 } }, include_metadata: false })
+    ).body.hits;
+    expect(bare).toEqual([
+      { id: "v2", distance: expect.any(Number) },
+      { id: "v3", distance: expect.any(Number) },
+    ]);
+    for (const id of ["none", "v0"])
+      expect((await call("SearchVectors", { db, coll: id === "none" ? coll : "other", id })).code).toBe("not_found");
+    for (const bad of [{}, { id: "v0", vector: [1, 0] }, { id: "" }])
+      expect((await call("SearchVectors", { db, coll, ...bad })).code, JSON.stringify(bad)).toBe("invalid_request");
+    const wide = Array.from({ length: 4_096 }, (_, n) => n + 1);
+    await must("UpsertVector", { db, coll: "wide", id: "a", embedding: wide });
+    expect(
+      (await call("SearchVectors", { db, coll: "wide", vector: wide, k: 65, include_vectors: true })).message,
+    ).toContain("k must be at most 64");
+  });
+
+  test("a listing gives numbers, and only what meets a filter", async () => {
+    const db = await service().database();
+    const coll = "c";
+    const vectors = Array.from({ length: 30 }, (_, n) => ({
+      id: `v${String(n).padStart(2, "0")}`,
+      embedding: [n + 1, 0],
+      metadata: { odd: n % 2 === 1 },
+    }));
+    await must("UpsertVectors", { db, coll, vectors });
+    const first = (
+      await must("ListVectors", { db, coll, limit: 8, filter: JSON.stringify({ odd: true }), include_vectors: true })
+    ).body;
+    expect(first.vectors[0]).toEqual({ id: "v01", embedding: [2, 0], metadata: { odd: true } });
+    const request = { db, coll, limit: 8, filter: JSON.stringify({ odd: true }), cursor: first.next_cursor };
+    const second = (await must("ListVectors", request)).body;
+    expect([...first.vectors, ...second.vectors].map(({ id }) => id)).toEqual(
+      vectors.filter(({ metadata }) => metadata.odd).map(({ id }) => id),
+    );
+    expect(second.next_cursor).toBeNull();
+    expect((await call("ListVectors", { db, coll, filter: "{" })).code).toBe("invalid_request");
+    // Numbers count against a page: 2 MiB of them are 128 vectors of 4,096.
+    const wide = (id: number): object => ({
+      id: `w${id}`,
+      embedding: Array.from({ length: 4_096 }, (_, n) => n + id + 1),
+    });
+    for (const from of [0, 50, 100])
+      await must("UpsertVectors", { db, coll: "wide", vectors: Array.from({ length: 50 }, (_, n) => wide(from + n)) });
+    const page = (await must("ListVectors", { db, coll: "wide", limit: 1_000, include_vectors: true })).body;
+    expect(page.vectors.length).toBeLessThan(130);
+    expect(page.next_cursor).not.toBeNull();
+  });
+
   test("what is deleted on a branch stays on the other, and a rewind brings it back with its metadata", async () => {
     const db = await service().database();
     await must("UpsertVector", { db, coll: "c", id: "a", embedding: [2, 0], metadata: { x: 1 } });

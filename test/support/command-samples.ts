@@ -223,6 +223,19 @@ const written: Written = {
     [{ ns: "n", key: "a lone \ud800 surrogate", value: new Uint8Array(0) }, {}],
   ],
   "kv.delete": [[{ ns: "n", key: "k" }, { deleted: true }]],
+  "kv.put_many": [
+    [
+      {
+        ns: "n",
+        items: [
+          { key: "k", value: new Uint8Array([0, 255]), ttlSecs: 0, ifMatch: "*", ifAbsent: false },
+          { key: "l", value: new Uint8Array(0) },
+        ],
+      },
+      {},
+    ],
+  ],
+  "kv.delete_many": [[{ ns: "n", items: [{ key: "k", ifMatch: "*" }, { key: "l" }] }, { deleted: 2 }]],
   "docs.put": [
     [
       { collection: "c", id: "1", doc: "{}", ifMatch: "*", ifAbsent: false },
@@ -239,8 +252,10 @@ const written: Written = {
   ],
   "docs.delete": [[{ collection: "c", filter: "{}", multi: false }, { deleted: 1 }]],
   "docs.index": [[{ collection: "c", path: "a.b" }, { indexed: "a.b" }]],
-  "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}" }, {}]],
-  "vector.upsert_many": [[{ collection: "c", vectors: [{ id: "v", embedding }], field: "vectors" }, {}]],
+  "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}", metric: "dot" }, {}]],
+  "vector.upsert_many": [
+    [{ collection: "c", vectors: [{ id: "v", embedding }], field: "vectors", metric: "euclid" }, {}],
+  ],
   "vector.delete": [[{ collection: "c", id: "v" }, { deleted: 0 }]],
   "vector.delete_many": [
     [
@@ -414,14 +429,24 @@ const read: Read = {
   "turn.last": [[{ sessionId: "s-1", last: 2 }, { turns: [turn] }]],
   "turn.search": [[{ sessionId: "s-1", vector: embedding, k: 3 }, { turns: [{ ...turn, distance: 0 }] }]],
   "kv.get": [
-    [{ ns: "n", key: "k" }, { value: new Uint8Array(70_000).fill(7) }],
+    [
+      { ns: "n", key: "k" },
+      { value: new Uint8Array(70_000).fill(7), expiresAt: 1_763_884_867_123 },
+    ],
     [{ ns: "n", key: "unknown" }, undefined],
+  ],
+  "kv.get_many": [
+    [
+      { ns: "n", keys: ["k", "l"] },
+      { entries: [{ key: "k", size: 1, expiresAt: 9, value: new Uint8Array(1) }], remaining: ["l"] },
+    ],
   ],
   "kv.list": [
     [
-      { ns: "n", prefix: "k", limit: 1, cursor: "aw" },
-      { keys: ["k"], nextCursor: "aw" },
+      { ns: "n", prefix: "k", start: "k", end: "l", order: "desc", limit: 1, cursor: "aw", include: "details" },
+      { keys: ["k"], entries: [{ key: "k", size: 1 }], nextCursor: "aw" },
     ],
+    [{ ns: "n" }, { keys: ["k"] }],
   ],
   "docs.get": [
     [
@@ -438,8 +463,12 @@ const read: Read = {
   ],
   "vector.search": [
     [
-      { collection: "c", vector: embedding, k: 1, filter: "{}", metric: "dot" },
-      { hits: [{ id: "v", distance: -0, metadata: "{}" }] },
+      { collection: "c", vector: embedding, k: 1, filter: "{}", metric: "dot", includeVectors: true },
+      { hits: [{ id: "v", distance: -0, metadata: "{}", embedding }], metric: "dot" },
+    ],
+    [
+      { collection: "c", id: "v", includeMetadata: false },
+      { hits: [], metric: "cosine" },
     ],
   ],
   "vector.get": [
@@ -450,8 +479,8 @@ const read: Read = {
   ],
   "vector.list": [
     [
-      { collection: "c", limit: 1, cursor: "dg" },
-      { vectors: [{ id: "v" }], nextCursor: "dg" },
+      { collection: "c", limit: 1, cursor: "dg", filter: "{}", includeVectors: true },
+      { vectors: [{ id: "v", embedding }], nextCursor: "dg" },
     ],
   ],
   "file.get": [

@@ -5,10 +5,13 @@
  * Always true: what is said of a field is what the OpenAPI document says (server/rest/openapi-schema), of which this is
  * the form for people.
  */
-import type { DescField, DescMessage, DescService } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, type DescService, getOption } from "@bufbuild/protobuf";
+import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import { errorCodes } from "../../src/base/faults/errors.ts";
 import { listErrorCodes, plainRoutes } from "../../src/server/rest/openapi.ts";
-import { getComment, isRequired, SchemaCollection, type Schema } from "../../src/server/rest/openapi-schema.ts";
+import { sayConstraint, type Schema } from "../../src/server/rest/openapi-constraints.ts";
+import { getComment, SchemaCollection } from "../../src/server/rest/openapi-schema.ts";
+import { isRequired } from "../../src/service/call/constraints.ts";
 import {
   BodyCap,
   Credential,
@@ -139,11 +142,13 @@ function describeRequest(endpoint: Endpoint): string {
       describePlace(endpoint, field),
       describeType(field),
       describeNeed(field),
+      describeAllowed(field),
       fieldComment(field),
     ];
     return `| ${about.join(" | ")} |`;
   });
-  return ["Request:", "", "| Field | In | Type | Required | Meaning |", "|---|---|---|---|---|", ...rows].join("\n");
+  const head = ["| Field | In | Type | Required | Allowed | Meaning |", "|---|---|---|---|---|---|"];
+  return ["Request:", "", ...head, ...rows].join("\n");
 }
 
 function describeAnswer({ method: { output }, rule }: Endpoint): string {
@@ -164,11 +169,16 @@ function ofMessage(message: DescMessage): string {
 function fieldsTable(message: DescMessage): string {
   if (message.fields.length === 0) return "No fields.";
   const takesInput = message.fields.some(isRequired);
+  const isBounded = message.fields.some((field) => sayConstraint(shownField(field)) !== undefined);
   const rows = message.fields.map((field) => {
     const need = takesInput && isRequired(field) ? ", required" : "";
-    return `| \`${field.name}\` | ${describeType(field)}${need} | ${fieldComment(field)} |`;
+    const allowed = isBounded ? ` ${describeAllowed(field)} |` : "";
+    return `| \`${field.name}\` | ${describeType(field)}${need} |${allowed} ${fieldComment(field)} |`;
   });
-  return ["| Field | Type | Meaning |", "|---|---|---|", ...rows].join("\n");
+  const head = isBounded
+    ? ["| Field | Type | Allowed | Meaning |", "|---|---|---|---|"]
+    : ["| Field | Type | Meaning |", "|---|---|---|"];
+  return [...head, ...rows].join("\n");
 }
 
 function formatRoute({ httpMethod, segments }: Endpoint): string {
@@ -198,6 +208,22 @@ function fieldComment(field: DescField): string {
   const { default: byDefault } = buildSchema(field);
   const comment = cell(getComment(`${field.parent.typeName}.${field.name}`));
   return byDefault === undefined ? comment : `${comment} Default: ${String(byDefault)}.`;
+}
+
+/** What the annotations allow of the field, without the words that the column's head says. */
+function describeAllowed(field: DescField): string {
+  const says = sayConstraint(shownField(field)) ?? "";
+  return cell(
+    says
+      .replace(/^Must (?:be )?/, "")
+      .replace(/\.$/, "")
+      .replaceAll("*", "\\*"),
+  );
+}
+
+/** Of a wrapper that is written as a bare list, that list. */
+function shownField(field: DescField): DescField {
+  return getOption(field, json).bareList ? field.message!.fields[0]! : field;
 }
 
 function describeType(field: DescField): string {

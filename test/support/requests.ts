@@ -157,6 +157,9 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.GetValue", { db, ns: "n", key: "k" }],
     ["DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") }],
     ["DataService.DeleteValue", { db, ns: "n", key: "k" }],
+    ["DataService.GetValues", { db, ns: "n", keys: ["k"] }],
+    ["DataService.PutValues", { db, ns: "n", items: [{ key: "k", text: "v", ttl: 60, if_absent: false }] }],
+    ["DataService.DeleteValues", { db, ns: "n", items: [{ key: "k" }] }],
     ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }] }],
     ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0 }],
     ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
@@ -165,13 +168,27 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.GetDoc", { ...docs, id: "d" }],
     ["DataService.DeleteDoc", { ...docs, id: "d" }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
-    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 } }],
-    ["DataService.UpsertVectors", { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }] }],
+    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine" }],
+    [
+      "DataService.UpsertVectors",
+      { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }], metric: "cosine" },
+    ],
     ["DataService.ListVectors", { ...docs }],
     ["DataService.GetVector", { ...docs, id: "v" }],
     ["DataService.DeleteVector", { ...docs, id: "v" }],
     ["DataService.DeleteVectors", { ...docs, filter: { a: 1 } }],
-    ["DataService.SearchVectors", { ...docs, vector: [1, 2], k: 5, filter: { a: 1 }, metric: "cosine" }],
+    [
+      "DataService.SearchVectors",
+      {
+        ...docs,
+        vector: [1, 2],
+        k: 5,
+        filter: { a: 1 },
+        metric: "cosine",
+        include_vectors: true,
+        include_metadata: true,
+      },
+    ],
   ];
 }
 

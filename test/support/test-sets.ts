@@ -22,7 +22,8 @@ export const longTests = [
   "test/routes/{backup-command,broken-store,disasters,doctor-command,repair-command}.test.ts",
   "test/unit/engine/backup/backup.test.ts",
   // What strangers and hostile tenants try, all of it.
-  "test/routes/{badinput,credential-limits,hardening,hostile-schema,sql-boundary,sql-hostile,strangers}.test.ts",
+  "test/routes/{allowed-values,badinput}.test.ts",
+  "test/routes/{credential-limits,hardening,hostile-schema,sql-boundary,sql-hostile,strangers}.test.ts",
   "test/unit/server/wire/{listener,message-decoder}.test.ts",
   // Shares of a machine, which want it for themselves.
   "test/routes/{fair-share,overload,tracing,weight}.test.ts",

@@ -52,6 +52,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
   model: [
     "index",
     "core",
+    "kv",
     "docs",
     "text",
     "ranking",

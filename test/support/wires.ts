@@ -15,8 +15,8 @@ import {
   ScalarType,
   toJson,
 } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { Code, ConnectError, type Transport } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { assert } from "../../src/base/faults/assert.ts";
 import { type ErrorCode, errorCodes } from "../../src/base/faults/errors.ts";
 import { type Endpoint, endpoints } from "../../src/service/call/methods.ts";
@@ -44,8 +44,8 @@ export interface Reply {
 /** The headers of transaction ids, and those that are there now and then. */
 type Txids = Pick<Reply, "txid" | "durableTxid" | "entityTag" | "isRepeat">;
 
-export interface Wire {
-  readonly name: WireName;
+export interface Wire<Name extends string = WireName> {
+  readonly name: Name;
   /** Calls a method by its endpoint's name, such as `MemoryService.Ingest`. */
   call(method: string, request: object, headers?: Record<string, string>): Promise<Reply>;
   close(): void;
@@ -180,8 +180,19 @@ export function checkEnvelope(body: { readonly error: string; readonly code: Err
 export function grpcWire(address: string): Wire {
   const sessionManager = new Http2SessionManager(address);
   const transport = createGrpcTransport({ baseUrl: address, sessionManager });
+  return rpcWire("grpc", transport, () => sessionManager.abort());
+}
+
+/** Calls over Connect in JSON, all on one HTTP/2 connection. */
+export function connectWire(address: string): Wire<"connect"> {
+  const sessionManager = new Http2SessionManager(address);
+  const transport = createConnectTransport({ baseUrl: address, httpVersion: "2", sessionManager });
+  return rpcWire("connect", transport, () => sessionManager.abort());
+}
+
+function rpcWire<Name extends string>(name: Name, transport: Transport, close: () => void): Wire<Name> {
   return {
-    name: "grpc",
+    name,
     async call(method, request, headers = {}) {
       const endpoint = endpointNamed(method);
       const input = fromJson(endpoint.method.input, protoJson(endpoint.method.input, request as JsonObject));
@@ -202,7 +213,7 @@ export function grpcWire(address: string): Wire {
         return refusalReply(endpoint, error);
       }
     },
-    close: () => sessionManager.abort(),
+    close,
   };
 }
 

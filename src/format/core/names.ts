@@ -87,16 +87,6 @@ export function checkBranchName(text: string, field = "branch"): string {
   );
 }
 
-/**
- * Refuses a name for a new checkpoint that breaks the rule of branches, or that could be taken for a transaction id.
- */
-export function checkNewCheckpointName(text: string): string {
-  checkBranchName(text, "name");
-  if (/^\d+$/.test(text))
-    throw invalid("name must hold something besides digits: a rewind takes digits for a transaction id");
-  return text;
-}
-
 /** Reads `name[@branch]`; the branch is `main` when none is given. */
 export function parseDatabaseSpec(text: string): { readonly name: string; readonly branch: string | undefined } {
   const at = text.indexOf("@");
@@ -131,6 +121,6 @@ export function checkSessionId(text: string): string {
 }
 
 /** Refuses a key-value key outside 1 to 512 bytes. */
-export function checkKvKey(text: string): string {
-  return checkText("key", text, limits.kvKeyBytesMax);
+export function checkKvKey(text: string, field = "key"): string {
+  return checkText(field, text, limits.kvKeyBytesMax);
 }

@@ -13,6 +13,7 @@ import { readMetadata } from "../docs/memory-metadata.ts";
 import { findMaker, openEmbeddedSpace } from "../memory/memory-vectors.ts";
 import { openCollection, restoreVector, vectorIdBytesMax } from "../vectors/vector-collections.ts";
 import { details } from "../vectors/vector-details.ts";
+import { declaredMetric, type VectorMetric, vectorMetrics } from "../vectors/vector-metrics.ts";
 import { findSpace, type SpaceKind } from "../vectors/vectors.ts";
 import { formLine, isStored, plain, type RecordKind, vectorJson } from "./record.ts";
 
@@ -29,6 +30,7 @@ interface SpaceRecord {
   readonly dimension: number;
   readonly embedder: string | undefined;
   readonly floor: number;
+  readonly metric: VectorMetric | undefined;
 }
 
 /** The spaces in use; those that are being abandoned have another name than their kind. */
@@ -44,6 +46,7 @@ export const spaceRecords: RecordKind<SpaceRecord> = {
   kind: "vector_space",
   tables: {
     __service_vector_space: { exported: ["kind", "name", "dimension"], derived: { space: "given anew" } },
+    __service_vector_metric: { exported: ["metric"], derived: { space: "the record's own" } },
     __service_vector_maker: { exported: ["name", "floor"], derived: { space: "the record's own" } },
   },
 
@@ -58,6 +61,7 @@ export const spaceRecords: RecordKind<SpaceRecord> = {
           dimension: plain(row.dimension),
           embedder: plain(maker?.name ?? null),
           floor: plain(maker?.floor ?? null),
+          metric: row.of === "collection" ? plain(declaredMetric(view, row) ?? null) : undefined,
         }),
       };
     }
@@ -70,17 +74,21 @@ export const spaceRecords: RecordKind<SpaceRecord> = {
     if (dimension < 1) throw invalid("dimension must be at least 1");
     const embedder = of === "collection" ? undefined : fields.maybeText("embedder", 256);
     const floor = embedder === undefined ? undefined : fields.maybeNumber("floor");
-    return { of, name, dimension, embedder, floor: floor ?? 0 };
+    const named = of === "collection" ? fields.maybeText("metric", 16) : undefined;
+    const metric = vectorMetrics.find((one) => one === named);
+    if (named !== undefined && metric === undefined) throw invalid(`metric must be one of ${vectorMetrics.join(", ")}`);
+    return { of, name, dimension, embedder, floor: floor ?? 0, metric };
   },
 
-  find(view, { of, name, dimension, embedder }) {
+  find(view, { of, name, dimension, embedder, metric }) {
     const there = findSpace(view, of, name);
     if (!there) return "absent";
-    return there.dimension === dimension && findMaker(view, there)?.name === embedder ? "same" : "blocked";
+    const isSame = there.dimension === dimension && findMaker(view, there)?.name === embedder;
+    return isSame && (of !== "collection" || declaredMetric(view, there) === metric) ? "same" : "blocked";
   },
 
-  write(tx, { of, name, dimension, embedder, floor }) {
-    if (of === "collection") openCollection(tx, name, dimension);
+  write(tx, { of, name, dimension, embedder, floor, metric }) {
+    if (of === "collection") openCollection(tx, name, dimension, metric);
     else openEmbeddedSpace(tx, of, dimension, embedder === undefined ? undefined : { name: embedder, floor });
   },
 };

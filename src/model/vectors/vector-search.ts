@@ -4,30 +4,28 @@
  * Always true: directions are what is searched, whatever the metric; lengths only re-rank what that search gave. Must
  * not know: how directions are searched.
  */
-import { assert } from "../../base/faults/assert.ts";
-import { invalid } from "../../base/faults/errors.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkCollectionName } from "../../format/core/names.ts";
+import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { parseFilter } from "../docs/docs-filter.ts";
 import type { View } from "../core/transaction.ts";
-import { checkDimension, findCollection, type VectorItem } from "./vector-collections.ts";
 import {
-  buildCondition,
-  details,
-  computeLength,
-  lengthRange,
-  readLengths,
-  type LengthRange,
-} from "./vector-details.ts";
+  checkDimension,
+  findCollection,
+  findOwner,
+  readItem,
+  vectorIdBytesMax,
+  type VectorItem,
+} from "./vector-collections.ts";
+import { buildCondition, details, computeLength, lengthRange, readLengths } from "./vector-details.ts";
+import { distanceBy, leastDistance, searchedMetric, type VectorMetric } from "./vector-metrics.ts";
 import { checkEmbedding, nearest, type OwnerFilter, type VectorSpace } from "./vectors.ts";
 
 const vectorSearchMax = 1000;
-/** Directions that a search by dot product or Euclidean distance looks at before it settles for the best of them. */
+/** Numbers of the hits of one answer together. */
+const vectorHitNumbersMax = 262_144;
+/** Directions that a search by dot product or Euclidean distance asks for before it asks for all of them. */
 const vectorMetricLooksMax = 50_000;
-
-/** How near two vectors are, less being nearer throughout. */
-const vectorMetrics = ["cosine", "dot", "euclid"] as const;
-type VectorMetric = (typeof vectorMetrics)[number];
 
 /** A vector found, and how far it is by the metric. */
 export interface VectorHit extends VectorItem {
@@ -36,31 +34,57 @@ export interface VectorHit extends VectorItem {
 
 interface VectorSearch {
   readonly collection: string;
-  readonly vector: Float32Array;
+  /** Either a vector, or the id of one of the collection, which is then no hit itself. */
+  readonly vector?: Float32Array;
+  readonly id?: string;
   readonly k?: number;
   /** JSON text. */
   readonly filter?: string;
   readonly metric?: string;
+  readonly includeVectors?: boolean;
+  readonly includeMetadata?: boolean;
 }
 
 /** The vectors nearest to a vector, nearest first. An unknown collection has none. `k` above the limit is cut to it. */
 export function searchVectors(
   view: View,
-  { collection, vector, k = limits.vectorSearchDefault, filter, metric = "cosine" }: VectorSearch,
-): { readonly hits: readonly VectorHit[] } {
+  { collection, vector, id, k = limits.vectorSearchDefault, filter, metric, ...shown }: VectorSearch,
+): { readonly hits: readonly VectorHit[]; readonly metric: VectorMetric } {
   checkCollectionName("collection", collection);
-  checkEmbedding("vector", vector);
+  if ((vector === undefined) === (id === undefined)) throw invalid("give either vector or id");
+  if (vector !== undefined) checkEmbedding("vector", vector);
+  if (id !== undefined) checkText("id", id, vectorIdBytesMax);
   if (!Number.isInteger(k) || k < 1)
     throw invalid(`k must be a whole number from 1; at most ${vectorSearchMax} hits are given`);
-  const known = vectorMetrics.find((name) => name === metric);
-  if (known === undefined) throw invalid(`metric must be ${vectorMetrics.join(", ")}`);
   if (filter !== undefined) parseFilter("filter", filter);
   const space = findCollection(view, collection);
-  if (!space) return { hits: [] };
-  checkDimension("vector", vector, collection, space);
-  const allowed = filter === undefined ? undefined : buildFilter(view, filter);
-  const found = ranked(view, space, { vector, want: Math.min(k, vectorSearchMax), metric: known, allowed });
-  return { hits: found.map(({ owner, distance }) => ({ ...readItem(view, owner), distance })) };
+  const used = searchedMetric(view, collection, space, metric);
+  const self = space && id !== undefined ? findOwner(view, space, id) : undefined;
+  if (id !== undefined && self === undefined) throw new ServiceError("not_found", "no vector has this id");
+  if (!space) return { hits: [], metric: used };
+  if (vector !== undefined) checkDimension("vector", vector, collection, space);
+  const want = Math.min(k, vectorSearchMax);
+  if (shown.includeVectors && want * space.dimension > vectorHitNumbersMax)
+    throw invalid(
+      `k must be at most ${Math.floor(vectorHitNumbersMax / space.dimension)} with include_vectors: an answer holds ` +
+        `${vectorHitNumbersMax} numbers, and collection ${collection} has dimension ${space.dimension}`,
+    );
+  const query = vector ?? readItem(view, space, self!, { includeVectors: true }).embedding!;
+  const allowed = without(self, filter === undefined ? undefined : buildFilter(view, filter));
+  const found = ranked(view, space, { vector: query, want, metric: used, allowed });
+  return {
+    hits: found.map(({ owner, distance }) => ({ ...readItem(view, space, owner, shown), distance })),
+    metric: used,
+  };
+}
+
+/** The filter, and one owner less. */
+function without(self: number | undefined, allowed: OwnerFilter | undefined): OwnerFilter | undefined {
+  if (self === undefined) return allowed;
+  return (owners) => {
+    const others = owners.filter((owner) => owner !== self);
+    return allowed && others.length > 0 ? allowed(others) : new Set(others);
+  };
 }
 
 function buildFilter(view: View, filter: string): OwnerFilter {
@@ -71,16 +95,6 @@ function buildFilter(view: View, filter: string): OwnerFilter {
     `asked.value ${join} WHERE ${sql}`;
   return (owners) =>
     new Set(view.connection.all<{ owner: number }>(query, JSON.stringify(owners), ...params).map(({ owner }) => owner));
-}
-
-function readItem(view: View, owner: number): VectorItem {
-  const { join, metadata } = details(view);
-  const item = view.connection.get<{ id: string; metadata: string | null }>(
-    `SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.owner = ?`,
-    owner,
-  );
-  assert(item, "every vector of a collection belongs to an item");
-  return { id: item.id, ...(item.metadata !== null && { metadata: item.metadata }) };
 }
 
 interface Ranking {
@@ -108,7 +122,8 @@ function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed 
   const length = computeLength(vector);
   const range = lengthRange(view, space);
   for (let ask = 4 * want + 64; ; ask *= 8) {
-    const most = Math.min(ask, vectorMetricLooksMax);
+    // A few lengths far from the others can make every direction count: then all are looked at, so that none is missed.
+    const most = ask <= vectorMetricLooksMax ? ask : Number.MAX_SAFE_INTEGER;
     const { hits } = nearest(view, space, vector, most, allowed);
     const lengths = readLengths(
       view,
@@ -119,25 +134,9 @@ function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed 
       distance: distanceBy(metric, similarity, length, lengths.get(owner) ?? 1),
     }));
     found.sort((a, b) => a.distance - b.distance || a.owner - b.owner);
-    const isAll = hits.length < most || most === vectorMetricLooksMax;
+    const isAll = hits.length < most;
     const last = found[want - 1];
     if (isAll || (last && last.distance <= leastDistance(metric, hits.at(-1)!.similarity, length, range)))
       return found.slice(0, want);
   }
-}
-
-function distanceBy(metric: "dot" | "euclid", similarity: number, length: number, other: number): number {
-  if (metric === "dot") return -(similarity * length * other);
-  return Math.sqrt(Math.max(0, length * length + other * other - 2 * length * other * similarity));
-}
-
-/** The least distance of a vector of some length in the range whose similarity is at most this. */
-function leastDistance(
-  metric: "dot" | "euclid",
-  similarity: number,
-  length: number,
-  { least, most }: LengthRange,
-): number {
-  if (metric === "dot") return distanceBy(metric, similarity, length, similarity > 0 ? most : least);
-  return distanceBy(metric, similarity, length, Math.min(most, Math.max(least, length * similarity)));
 }

@@ -139,6 +139,8 @@ const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   ...recordTargets,
 });
 
+const kvWrite = { key: text, value: bytes, ttlSecs: maybe(number) };
+
 /** Of a write on a condition. */
 const expected = { ifMatch: maybe(text), ifAbsent: maybe(boolean) };
 
@@ -200,16 +202,23 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     turns: list(newTurn),
     operationId: maybe(text),
   }),
-  "kv.put": record({ ns: text, key: text, value: bytes, ttlSecs: maybe(number), ...expected }),
+  "kv.put": record({ ns: text, ...kvWrite, ...expected }),
   "kv.delete": record({ ns: text, key: text, ifMatch: maybe(text) }),
+  "kv.put_many": record({ ns: text, items: list(record({ ...kvWrite, ...expected })) }),
+  "kv.delete_many": record({ ns: text, items: list(record({ key: text, ifMatch: maybe(text) })) }),
   "docs.insert": record({ collection: text, docs: list(text) }),
   "docs.update": record({ collection: text, filter: text, update: text, multi: boolean }),
   "docs.delete": record({ collection: text, filter: text, multi: boolean }),
   "docs.put": record({ collection: text, id: text, doc: text, ...expected }),
   "docs.remove": record({ collection: text, id: text, ...expected }),
   "docs.index": record({ collection: text, path: text }),
-  "vector.upsert": record({ collection: text, ...vectorItem }),
-  "vector.upsert_many": record({ collection: text, vectors: list(record(vectorItem)), field: maybe(text) }),
+  "vector.upsert": record({ collection: text, ...vectorItem, metric: maybe(text) }),
+  "vector.upsert_many": record({
+    collection: text,
+    vectors: list(record(vectorItem)),
+    field: maybe(text),
+    metric: maybe(text),
+  }),
   "vector.delete": record({ collection: text, id: text }),
   "vector.delete_many": record({
     collection: text,
@@ -284,7 +293,17 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),
   "kv.get": record({ ns: text, key: text }),
-  "kv.list": record({ ns: text, prefix: maybe(text), limit: maybe(number), cursor: maybe(text) }),
+  "kv.get_many": record({ ns: text, keys: list(text) }),
+  "kv.list": record({
+    ns: text,
+    prefix: maybe(text),
+    start: maybe(text),
+    end: maybe(text),
+    order: maybe(text),
+    limit: maybe(number),
+    cursor: maybe(text),
+    include: maybe(text),
+  }),
   "docs.find": record({
     collection: text,
     filter: maybe(text),
@@ -295,13 +314,22 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "docs.get": record({ collection: text, id: text }),
   "vector.search": record({
     collection: text,
-    vector,
+    vector: maybe(vector),
+    id: maybe(text),
     k: maybe(number),
     filter: maybe(text),
     metric: maybe(text),
+    includeVectors: maybe(boolean),
+    includeMetadata: maybe(boolean),
   }),
   "vector.get": record({ collection: text, id: text }),
-  "vector.list": record({ collection: text, limit: maybe(number), cursor: maybe(text) }),
+  "vector.list": record({
+    collection: text,
+    limit: maybe(number),
+    cursor: maybe(text),
+    filter: maybe(text),
+    includeVectors: maybe(boolean),
+  }),
   "file.get": record({ path: text, version: maybe(number), firstLine: maybe(number), lastLine: maybe(number) }),
   "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
   "file.versions": record({ path: text }),

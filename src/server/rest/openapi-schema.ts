@@ -5,12 +5,13 @@
  * descriptions are the comments of the proto files. It knows nothing of routes.
  */
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
-import { FieldBehavior, field_behavior as fieldBehavior } from "../../../gen/google/api/field_behavior_pb.ts";
 import { comments } from "../../../gen/comments.ts";
 import { json } from "../../../gen/palimpsest/v1/options_pb.ts";
+import { floatMax } from "../wire/json-scalars.ts";
 import { assert } from "../../base/faults/assert.ts";
-
-export type Schema = { readonly [keyword: string]: unknown };
+import { isRequired } from "../../service/call/constraints.ts";
+import { endpoints } from "../../service/call/methods.ts";
+import { choiceKeywords, constrain, needsWords, sayConstraint, type Schema } from "./openapi-constraints.ts";
 
 /** Messages whose JSON form is any JSON of a kind. */
 const jsonMessages: ReadonlyMap<string, Schema> = new Map<string, Schema>([
@@ -50,21 +51,34 @@ export class SchemaCollection {
     const options = getOption(field, json);
     const defaultValue = options.defaultNumber === undefined ? {} : { default: Number(options.defaultNumber) };
     const schema = options.nullWhenAbsent ? orNull(this.bareField(field)) : this.bareField(field);
-    return { ...schema, ...defaultValue, description: getComment(formatFieldName(field)) };
+    return { ...schema, ...defaultValue, description: describeField(field) };
   }
 
   private object(message: DescMessage, fields: readonly DescField[]): Schema {
-    const takesInput = message.fields.some(isRequired);
-    const required = fields.filter(takesInput ? isRequired : isAlwaysWritten).map((field) => field.name);
+    const isInput = requestMessages.has(message.typeName);
+    const required = fields.filter(isInput ? isRequired : isAlwaysWritten).map((field) => field.name);
     return {
       type: "object",
       description: getComment(message.typeName),
-      properties: Object.fromEntries(fields.map((field) => [field.name, this.field(field)])),
+      properties: Object.fromEntries(
+        fields.map((field) => [field.name, isInput ? this.inputField(field) : this.field(field)]),
+      ),
       ...(required.length > 0 ? { required } : {}),
+      ...(isInput && { additionalProperties: false, ...choiceKeywords(message) }),
     };
   }
 
+  /** A field of a request's object: null is as good as absent. */
+  private inputField(field: DescField): Schema {
+    const { description, ...schema } = this.field(field);
+    return isRequired(field) ? { ...schema, description } : { ...orNull(schema), description };
+  }
+
   private bareField(field: DescField): Schema {
+    return constrain(field, this.plainField(field));
+  }
+
+  private plainField(field: DescField): Schema {
     const options = getOption(field, json);
     switch (field.fieldKind) {
       case "scalar":
@@ -108,11 +122,6 @@ export class SchemaCollection {
   }
 }
 
-/** Whether a request must carry the field. */
-export function isRequired(field: DescField): boolean {
-  return getOption(field, fieldBehavior).includes(FieldBehavior.REQUIRED);
-}
-
 /** Whether an answer always carries the field: `optional` marks those that may be left out. */
 function isAlwaysWritten(field: DescField): boolean {
   return !field.proto.proto3Optional || getOption(field, json).nullWhenAbsent;
@@ -122,10 +131,33 @@ function formatFieldName(field: DescField): string {
   return `${field.parent.typeName}.${field.name}`;
 }
 
+/** The comment of a field, and what is allowed of it where no keyword of the schema says so, or only a pattern. */
+function describeField(field: DescField): string {
+  const comment = getComment(formatFieldName(field));
+  const allowed = needsWords(field) ? sayConstraint(field) : undefined;
+  return allowed === undefined ? comment : `${comment} ${allowed}`;
+}
+
 function orNull(schema: Schema): Schema {
-  return typeof schema.type === "string"
-    ? { ...schema, type: [schema.type, "null"] }
-    : { oneOf: [schema, { type: "null" }] };
+  const { type } = schema;
+  const isOpen = type === undefined && !("$ref" in schema) && !("anyOf" in schema);
+  if (isOpen) return schema;
+  if (type === undefined || "enum" in schema || "anyOf" in schema) return { oneOf: [schema, { type: "null" }] };
+  return { ...schema, type: [type, "null"].flat() };
+}
+
+/** The messages that requests are made of, by their full names. */
+const requestMessages: ReadonlySet<string> = listRequestMessages();
+
+function listRequestMessages(): ReadonlySet<string> {
+  const found = new Set<string>();
+  const visit = (message: DescMessage): void => {
+    if (found.has(message.typeName) || !message.typeName.startsWith("palimpsest.")) return;
+    found.add(message.typeName);
+    for (const field of message.fields) if (field.message) visit(field.message);
+  };
+  for (const { method } of endpoints) visit(method.input);
+  return found;
 }
 
 function scalarSchema(scalar: ScalarType): Schema {
@@ -135,15 +167,17 @@ function scalarSchema(scalar: ScalarType): Schema {
     case ScalarType.BOOL:
       return { type: "boolean" };
     case ScalarType.INT32:
-      return { type: "integer", format: "int32" };
+      return { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 };
     case ScalarType.UINT32:
       return { type: "integer", minimum: 0, maximum: 0xffff_ffff };
     case ScalarType.INT64:
       return { type: "integer", format: "int64" };
     case ScalarType.FLOAT:
-      return { type: "number", format: "float" };
+      return { type: "number", format: "float", minimum: -floatMax, maximum: floatMax };
     case ScalarType.DOUBLE:
       return { type: "number", format: "double" };
+    case ScalarType.BYTES:
+      return { type: "string", contentEncoding: "base64" };
     default:
       assert(false, `the REST JSON has no form for scalar ${scalar}`);
   }

@@ -9,7 +9,9 @@ import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/pr
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
-import { getComment, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
+import { isRequired } from "../../service/call/constraints.ts";
+import type { Schema } from "./openapi-constraints.ts";
+import { getComment, SchemaCollection } from "./openapi-schema.ts";
 
 type Json = { readonly [member: string]: unknown };
 
@@ -201,6 +203,7 @@ function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
     ...(rule.idempotencyKey ? ["Idempotency-Replayed"] : []),
     ...(rule.entityTag ? ["ETag"] : []),
+    ...rule.headers,
     ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id")
       ? ["Service-Erasure-Id"]
       : []),
@@ -342,6 +345,10 @@ const responseHeaders: Json = {
       "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
       "of a forget.",
     schema: { type: "string" },
+  },
+  "Service-Expires-At": {
+    description: "When the value expires, in Unix milliseconds; absent where it stays.",
+    schema: { type: "integer", format: "int64" },
   },
   ETag: {
     description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",

@@ -118,6 +118,11 @@ function compileScalar(type: ScalarType): WriteValue {
     case ScalarType.UINT32:
     case ScalarType.INT64:
       return String;
+    case ScalarType.BYTES:
+      return (value) => {
+        const { buffer, byteOffset, byteLength } = value as Uint8Array;
+        return `"${Buffer.from(buffer, byteOffset, byteLength).toString("base64")}"`;
+      };
     default:
       return assert(false, `no response holds a scalar of type ${type}`) as never;
   }

@@ -11,10 +11,11 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { Unread } from "../../service/call/call.ts";
+import { isRequired } from "../../service/call/constraints.ts";
 import { BodyCap, type Endpoint } from "../../service/call/methods.ts";
 import { type BodyRoom, type HeldBody, inflate, readBody } from "../wire/body.ts";
 import { decodeBinary, decodeJson, type JsonForm } from "../wire/message-decoder.ts";
-import { compileBody, isRequired } from "../wire/json-decoder.ts";
+import { compileBody } from "../wire/json-decoder.ts";
 import type { WireRequest } from "../wire/listener.ts";
 import { connectForms, type RpcForm } from "./rpc-protocols.ts";
 

@@ -58,7 +58,8 @@ const corsHeaders = [
   "Idempotency-Key",
 ].join(", ");
 const corsExposed =
-  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, ETag, Idempotency-Replayed, Retry-After, Grpc-Status, " +
+  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Service-Expires-At, ETag, Idempotency-Replayed, " +
+  "Retry-After, Grpc-Status, " +
   "Grpc-Message, Grpc-Status-Details-Bin";
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;

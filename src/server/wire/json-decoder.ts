@@ -9,10 +9,10 @@
  * message, only names do. It must not know sockets, nor what a field means.
  */
 import { create, type DescField, type DescMessage, getOption, type Message, ScalarType } from "@bufbuild/protobuf";
-import { field_behavior, FieldBehavior } from "../../../gen/google/api/field_behavior_pb.ts";
 import { json as jsonOption } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits.ts";
+import { isRequired } from "../../service/call/constraints.ts";
 import { inspectJson, type JsonKind, getJsonKind, setJson, setJsonElements } from "../../service/call/exact-json.ts";
 import {
   compileProtoScalar,
@@ -154,11 +154,6 @@ function compileFields(fields: readonly DescField[], dialect: JsonDialect): Read
       if (isMissing) throw new Misfit("is required").within(field.name);
     }
   };
-}
-
-/** Whether a request without the field is refused. */
-export function isRequired(field: DescField): boolean {
-  return getOption(field, field_behavior).includes(FieldBehavior.REQUIRED);
 }
 
 /** `null` is absence, but for a field of any JSON, where it is a value. */

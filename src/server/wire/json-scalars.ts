@@ -66,6 +66,8 @@ export function compileScalar(type: ScalarType): ReadValue {
       return integer(0, 2 ** 32 - 1);
     case ScalarType.INT64:
       return bigInteger;
+    case ScalarType.BYTES:
+      return base64;
     default:
       return assert(false, `no request holds a scalar of type ${type}`) as never;
   }
@@ -123,11 +125,9 @@ function parseInt64(digits: string): bigint {
   return value;
 }
 
-/** Compiles the reader of a scalar in ProtoJSON: numbers may be written as texts, and bytes are base64. */
+/** Compiles the reader of a scalar in ProtoJSON: numbers may be written as texts. */
 export function compileProtoScalar(type: ScalarType): ReadValue {
   switch (type) {
-    case ScalarType.BYTES:
-      return base64;
     case ScalarType.DOUBLE:
     case ScalarType.FLOAT: {
       const read = compileScalar(type);

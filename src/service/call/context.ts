@@ -51,6 +51,8 @@ export interface Context {
   isRepeat: boolean;
   /** The entity tag of what the answer holds, with its quotes; becomes the `ETag` header. */
   entityTag: string | undefined;
+  /** When what the answer holds expires, in Unix milliseconds; becomes the `Service-Expires-At` header. */
+  expiresAt: number | undefined;
   /**
    * Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the
    * node.

@@ -1,19 +1,16 @@
 /**
  * Branches, checkpoints and rewind over the wires.
  *
- * Owns the names that clients give them and the form of the answers. Always true: no name reaches the engine unchecked.
- * Must not know: what a fork or a rewind is.
+ * Owns the form of the answers. Always true: no name reaches the engine that the proto file does not allow, as the
+ * pipeline has seen to. Must not know: what a fork or a rewind is.
  */
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
-import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
+import { mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
-
-const branchTtlSecsMax = 10 * 365 * 86_400;
 
 type BranchHandlers = ServiceHandlers<typeof BranchService>;
 
@@ -21,23 +18,11 @@ function optionalBigInt(value: number | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(value);
 }
 
-function checkTtl(ttlSecs: number | undefined): number | undefined {
-  if (ttlSecs === undefined || (ttlSecs >= 1 && ttlSecs <= branchTtlSecsMax)) return ttlSecs;
-  throw invalid(`ttl must be 1 to ${branchTtlSecsMax} seconds`);
-}
-
-/** Refuses what can be neither a checkpoint's name nor a transaction id; whether it is one, the engine knows. */
-function checkState(field: string, text: string): string {
-  if (text.length >= 1 && text.length <= limits.nameCharsMax) return text;
-  throw invalid(`${field} must be the name of a checkpoint or a transaction id`);
-}
-
 function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "listBranches" | "deleteBranch"> {
   return {
     async createBranch(request, context) {
-      const name = checkBranchName(request.name, "name");
-      const at = request.at === undefined ? undefined : checkState("at", request.at);
-      const act = { act: "fork", name, ...present({ at, ttlSecs: checkTtl(request.ttl) }) } as const;
+      const { name, at, ttl: ttlSecs } = request;
+      const act = { act: "fork", name, ...present({ at, ttlSecs }) } as const;
       const target = await databaseTarget(node, context, request.db, request.from);
       const { value } = await node.engine.branch(target, act, engineOptions(context));
       const { branch, parent, forkTxid, ttlAtMs } = value;
@@ -81,7 +66,7 @@ function historyHandlers(
 ): Pick<BranchHandlers, "createCheckpoint" | "listCheckpoints" | "deleteCheckpoint" | "rewindBranch"> {
   return {
     async createCheckpoint(request, context) {
-      const name = checkNewCheckpointName(request.name);
+      const { name } = request;
       const target = await databaseTarget(node, context, request.db, request.branch);
       const answer = await node.engine.branch(target, { act: "checkpoint", name }, engineOptions(context));
       // A write may have come in behind the checkpoint: header and body both speak of the state that was named.
@@ -102,7 +87,7 @@ function historyHandlers(
     },
 
     async deleteCheckpoint(request, context) {
-      const name = checkBranchName(request.name, "name");
+      const { name } = request;
       const target = await databaseTarget(node, context, request.db, request.branch);
       seen(context, await node.engine.branch(target, { act: "forget-checkpoint", name }, engineOptions(context)));
       node.erasures.wake(target.uuid);
@@ -110,7 +95,7 @@ function historyHandlers(
     },
 
     async rewindBranch(request, context) {
-      const to = checkState("to", request.to);
+      const { to } = request;
       const target = await databaseTarget(node, context, request.db, request.branch);
       const { value, txid } = seen(
         context,

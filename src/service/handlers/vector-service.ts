@@ -10,7 +10,7 @@ import {
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
-import type { VectorInput } from "../../model/vectors/vector-collections.ts";
+import type { VectorInput, VectorItem } from "../../model/vectors/vector-collections.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
@@ -26,6 +26,11 @@ type VectorHandlers = Pick<
 function withMetadata<Kind extends Message>(message: Kind, metadata: string | undefined): Kind {
   if (metadata !== undefined) setJson(message, "metadata", metadata);
   return message;
+}
+
+/** The numbers as a field of a message, if there are some. */
+function numbers({ embedding }: VectorItem): { readonly embedding?: { readonly values: number[] } } {
+  return embedding ? { embedding: { values: [...embedding] } } : {};
 }
 
 function parseInput(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
@@ -51,7 +56,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
         await node.engine.write(
           target,
           "vector.upsert",
-          { collection, ...vector },
+          { collection, ...vector, ...present({ metric: request.metric }) },
           engineOptions(context, sumVectorBytes([vector])),
         ),
       );
@@ -68,7 +73,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
         await node.engine.write(
           target,
           "vector.upsert_many",
-          { collection, vectors },
+          { collection, vectors, ...present({ metric: request.metric }) },
           engineOptions(context, sumVectorBytes(vectors)),
         ),
       );
@@ -109,12 +114,18 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
   return {
     async searchVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
-      const vector = requiredVector("vector", request.vector);
+      const { id, metric, includeMetadata } = request;
       const input = {
         collection,
-        vector,
         k: request.k ?? limits.vectorSearchDefault,
-        ...present({ filter: jsonText(request, "filter"), metric: request.metric }),
+        includeVectors: request.includeVectors,
+        ...present({
+          vector: request.vector && requiredVector("vector", request.vector),
+          id,
+          filter: jsonText(request, "filter"),
+          metric,
+          includeMetadata,
+        }),
       };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
@@ -122,23 +133,27 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
         await node.engine.read(target, "vector.search", input, engineOptions(context)),
       );
       return {
-        hits: value.hits.map(({ id, distance, metadata }) =>
-          withMetadata(create(VectorHitSchema, { id, distance }), metadata),
+        hits: value.hits.map((hit) =>
+          withMetadata(create(VectorHitSchema, { id: hit.id, distance: hit.distance, ...numbers(hit) }), hit.metadata),
         ),
+        metric: value.metric,
         txid,
       };
     },
     async listVectors(request, context) {
       const input = {
         collection: checkCollectionName("collection", request.coll),
-        ...present({ limit: request.limit, cursor: request.cursor }),
+        includeVectors: request.includeVectors,
+        ...present({ limit: request.limit, cursor: request.cursor, filter: request.filter }),
       };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,
         await node.engine.read(target, "vector.list", input, engineOptions(context)),
       );
-      const vectors = value.vectors.map(({ id, metadata }) => withMetadata(create(VectorItemSchema, { id }), metadata));
+      const vectors = value.vectors.map((item) =>
+        withMetadata(create(VectorItemSchema, { id: item.id, ...numbers(item) }), item.metadata),
+      );
       return { vectors, txid, ...present({ nextCursor: value.nextCursor }) };
     },
     async getVector(request, context) {
@@ -149,10 +164,7 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
         await node.engine.read(target, "vector.get", { collection, id: request.id }, engineOptions(context)),
       );
       if (!value) throw new ServiceError("not_found", "no vector has this id");
-      return withMetadata(
-        create(GetVectorResponseSchema, { id: value.id, embedding: { values: [...value.embedding] }, txid }),
-        value.metadata,
-      );
+      return withMetadata(create(GetVectorResponseSchema, { id: value.id, ...numbers(value), txid }), value.metadata);
     },
   };
 }

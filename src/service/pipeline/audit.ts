@@ -15,9 +15,11 @@ import type {
   AppendTurnsResponse,
   DeleteDocsResponse,
   DeleteTurnsResponse,
+  DeleteValuesResponse,
   DeleteVectorsResponse,
   ExecuteSqlResponse,
   InsertDocsResponse,
+  PutValuesResponse,
   ReplaceTurnsResponse,
   UpdateDocsResponse,
   UpsertVectorsResponse,
@@ -173,6 +175,14 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ],
   ["DataService.PutValue", { action: "kv.put", writes: true, count: () => 1 }],
   ["DataService.DeleteValue", { action: "kv.delete", writes: true, count: () => 1 }],
+  [
+    "DataService.PutValues",
+    { action: "kv.put", writes: true, count: (answer) => (answer as PutValuesResponse).hashes.length },
+  ],
+  [
+    "DataService.DeleteValues",
+    { action: "kv.delete", writes: true, count: (answer) => (answer as DeleteValuesResponse).deleted },
+  ],
   [
     "DataService.InsertDocs",
     { action: "docs.insert", writes: true, count: (answer) => (answer as InsertDocsResponse).ids.length },

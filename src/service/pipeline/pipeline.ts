@@ -1,11 +1,11 @@
 /**
  * The one way in: every call of every wire passes here, in this order.
  *
- * deadline, who, may (which database, scope, coverage, revocation), headers, the rest of the request, room (control
- * rate, concurrency), handler, stamp. Where only the rest of the request says what the call is about, it is read once
- * it is known who calls, and a caller without permission is told that before what is wrong with the request: 401, 403,
- * 413, 400, on every wire. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on
- * all of them.
+ * deadline, who, may (which database, scope, coverage, revocation), the rest of the request, headers, what the proto
+ * file allows of it, room (control rate, concurrency), handler, stamp. Where only the rest of the request says what the
+ * call is about, it is read once it is known who calls, and a caller without permission is told that before what is
+ * wrong with the request: 401, 403, 413, 400, on every wire. A wire cannot reach a handler but through `dispatch`, so
+ * what is checked here is checked on all of them.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -47,6 +47,7 @@ const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
+const expiresAtHeader = "Service-Expires-At";
 const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
@@ -65,6 +66,8 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     if (authorization && !isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
     context.admitted = true;
     readHeaders(call, context);
+    const checked = call.endpoint.check(call.message, options.world);
+    if (checked) await checked;
     context.deadlineMs = Math.min(options.world.monotonicMs() + options.requestTimeoutMs, call.deadlineMs ?? Infinity);
     if (call.endpoint.rule.control) rate.take(getCaller(context));
     else callerRate?.take(getCaller(context));
@@ -144,6 +147,7 @@ function listHeaders({
   durableTxid,
   erasureId,
   entityTag,
+  expiresAt,
   isRepeat,
 }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
@@ -151,6 +155,7 @@ function listHeaders({
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
+  if (expiresAt !== undefined) headers.push([expiresAtHeader, String(expiresAt)]);
   if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
@@ -183,6 +188,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     durableTxid: undefined,
     erasureId: undefined,
     entityTag: undefined,
+    expiresAt: undefined,
     egress: undefined,
     mutates: false,
   };

@@ -7,7 +7,6 @@
  * know: kinds of records, wires.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { checkNewCheckpointName } from "../../format/core/names.ts";
 import type { Target } from "../../engine/api/protocol.ts";
 import { findSqlKind } from "../../model/transfer/kinds.ts";
 import {
@@ -112,7 +111,6 @@ class ImportCall {
     this.#target = target;
     this.#request = request;
     this.#mode = readMode(request.mode);
-    if (request.checkpoint !== undefined) checkNewCheckpointName(request.checkpoint);
     const place = request.cursor === undefined ? undefined : readCursor<Place>(request.cursor, isPlace);
     const { line, counts, hash, header } = place ?? firstState();
     this.#state = { line, counts, hash, header, isWhole: false };

@@ -2,7 +2,6 @@
 import type { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
@@ -16,8 +15,6 @@ export function transferHandlers(node: NodeParts): ServiceHandlers<typeof Transf
   return {
     async export({ db, cursor, at }, context) {
       if (cursor !== undefined && at !== undefined) throw invalid("at is of the first part only: leave it out here");
-      if (at !== undefined && (at === "" || at.length > limits.nameCharsMax))
-        throw invalid("at must be the name of a checkpoint or a transaction id");
       const target = await databaseTarget(node, context, db);
       const text =
         cursor === undefined

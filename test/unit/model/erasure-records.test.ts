@@ -8,7 +8,7 @@ import { erase, type Erased } from "../../../src/model/erasure.ts";
 import { heldRecords, recordWindows } from "../../../src/model/erasure-records.ts";
 import { moveFiles } from "../../../src/model/files/file-moves.ts";
 import { getFile, listFileVersions, putFile } from "../../../src/model/files/files.ts";
-import { kvGet, kvPut } from "../../../src/model/kv.ts";
+import { kvGet, kvPut } from "../../../src/model/kv/kv.ts";
 import { appendTurns } from "../../../src/model/transcript/turn-batches.ts";
 import { listTurns } from "../../../src/model/transcript/turn-list.ts";
 import { upsertVectors, getVector } from "../../../src/model/vectors/vector-collections.ts";

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runWrite } from "../../../src/model/commands.ts";
 import { nextDue, type DueQuestion } from "../../../src/model/next-expiry.ts";
-import { kvPut } from "../../../src/model/kv.ts";
+import { kvPut } from "../../../src/model/kv/kv.ts";
 import type { MemoryRetention } from "../../../src/model/core/retention.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { ModelDatabase } from "../../support/model-database.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
 import { DirectReaders } from "../../../../src/engine/direct-reads/direct-readers.ts";
 import { PermitWords } from "../../../../src/engine/direct-reads/permit-words.ts";
-import { kvPut } from "../../../../src/model/kv.ts";
+import { kvPut } from "../../../../src/model/kv/kv.ts";
 import { writeState } from "../../../../src/model/schema.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 

@@ -122,7 +122,7 @@ test("what is exported and imported is exported alike, and imported twice change
       expect(outcomesOf(importLines(target.it, lines))).toEqual(lines.length > 0 ? { unchanged: lines.length } : {});
       expect(exportedLines(target.it).hash).toBe(hash);
     }),
-    { numRuns: 25 },
+    { numRuns: 15 },
   );
 });
 
@@ -142,7 +142,7 @@ test("into a database with records of its own, the second time changes nothing",
       importLines(target.it, lines, { mode });
       expect(exportedLines(target.it).lines.toSorted()).toEqual(once);
     }),
-    { numRuns: 25 },
+    { numRuns: 15 },
   );
 });
 

@@ -1,9 +1,10 @@
 /** Keys and values: any bytes as they were put, expiry to the instant, and lists by prefix in pages. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../src/base/limits.ts";
-import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "../../../src/model/kv.ts";
-import { ModelDatabase } from "../../support/model-database.ts";
+import { limits } from "../../../../src/base/limits.ts";
+import { kvList } from "../../../../src/model/kv/kv-list.ts";
+import { kvDelete, kvGet, kvPut, kvSweep } from "../../../../src/model/kv/kv.ts";
+import { ModelDatabase } from "../../../support/model-database.ts";
 
 let database: ModelDatabase;
 
