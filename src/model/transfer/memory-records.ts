@@ -13,16 +13,17 @@ import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { joinedMetadata, putMetadata, readMetadata } from "../docs/memory-metadata.ts";
-import { findDuplicate, fingerprint } from "../memory/duplicates.ts";
+import { findDuplicate, fingerprint, type Same } from "../memory/duplicates.ts";
 import { noteFingerprint } from "../memory/fingerprint-index.ts";
 import { indexMemory } from "../memory/keyword.ts";
 import { indexInstructions } from "../memory/latest-memories.ts";
-import { checkMemory } from "../memory/memory-ingest.ts";
+import { addProvenance, checkMemory } from "../memory/memory-ingest.ts";
 import { joinedPins, pinMemory } from "../memory/memory-pins.ts";
 import { presence } from "../memory/memory-presence.ts";
 import { memoryTypes, type MemoryType } from "../memory/memory-record.ts";
 import { removeMemories } from "../memory/memory-removal.ts";
 import { embed, findMaker, memorySpace } from "../memory/memory-vectors.ts";
+import { memoryStates, stateMarks, stateOf } from "../standing/states.ts";
 import { type Fields, formLine, isStored, plain, type RecordKind, vectorJson } from "./record.ts";
 
 /** What is known of a memory, in the order of the columns; the same of a row and of a record. */
@@ -156,6 +157,35 @@ function settleTopic(tx: Tx, record: MemoryRecord): readonly [string | null, num
   return [null, null];
 }
 
+/** What a record says of the state that a memory is in; nothing of an active one. */
+function formState({ supersededBy, supersededAt }: MemoryRow): Readonly<Record<string, string | undefined>> {
+  const state = stateOf(supersededBy);
+  if (state === "active" || state === "superseded")
+    return { superseded_by: plain(supersededBy), superseded_at: plain(supersededAt) };
+  return { state: plain(state), state_at: plain(supersededAt) };
+}
+
+/** The state that a record says, as a row has it. */
+function readState(fields: Fields): readonly [string | null, number | null] {
+  const by = fields.maybeText("superseded_by", 64);
+  const at = fields.maybeTime("superseded_at");
+  const state = fields.maybeText("state", 16);
+  const stateAt = fields.maybeTime("state_at");
+  if (by !== undefined && !isMemoryId(by)) throw invalid("superseded_by must be mem_ and a ULID");
+  if ((by === undefined) !== (at === undefined)) throw invalid("superseded_by and superseded_at go together");
+  if ((state === undefined) !== (stateAt === undefined)) throw invalid("state and state_at go together");
+  if (state === undefined) return [by ?? null, at ?? null];
+  if (by !== undefined) throw invalid("a memory is superseded or in another state, not both");
+  if (state !== "proposed" && state !== "completed") throw invalid("state must be proposed or completed, or left out");
+  return [stateMarks[state], stateAt!];
+}
+
+/** The memory that says the same, where only one may: among the active ones, and among the proposed ones. */
+function findTwin(view: View, record: MemoryRecord): Same | undefined {
+  const state = stateOf(record.supersededBy);
+  return state === "active" || state === "proposed" ? findDuplicate(view, identityOf(record), state) : undefined;
+}
+
 export const memoryRecords: RecordKind<MemoryRecord> = {
   kind: "memory",
   tables: {
@@ -173,7 +203,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
 
   *rows(view, after) {
     const { space, embedder } = vectorSpace(view);
-    const present = presence(view, { superseded: true });
+    const present = presence(view, memoryStates);
     const rows = view.connection
       .prepared(selectMemories(view, `m.row > ? AND ${present.sql} ORDER BY m.row`))
       .iterate(space, after?.[0] ?? 0, ...present.params) as Iterable<MemoryRow>;
@@ -192,8 +222,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
           provenance: row.provenance === "[]" ? undefined : row.provenance,
           created_at: plain(row.createdAt),
           expires_at: plain(row.expiresAt),
-          superseded_by: plain(row.supersededBy),
-          superseded_at: plain(row.supersededAt),
+          ...formState(row),
           metadata: row.metadata ?? undefined,
           pinned: row.pinned === 1 ? "true" : undefined,
           embedder: row.embedding === null ? undefined : plain(embedder ?? null),
@@ -219,11 +248,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
       ...(keywords !== undefined && { keywords }),
     };
     checkMemory("the record", given);
-    const supersededBy = fields.maybeText("superseded_by", 64);
-    const supersededAt = fields.maybeTime("superseded_at");
-    if (supersededBy !== undefined && !isMemoryId(supersededBy)) throw invalid("superseded_by must be mem_ and a ULID");
-    if ((supersededBy === undefined) !== (supersededAt === undefined))
-      throw invalid("superseded_by and superseded_at go together");
+    const [supersededBy, supersededAt] = readState(fields);
     const expiresAt = fields.maybeTime("expires_at");
     if ((expiresAt !== undefined) !== (type === "task")) throw invalid("a task has expires_at, and nothing else has");
     const provenance = fields.maybePairs("provenance", provenanceMax) ?? [];
@@ -240,8 +265,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
       source: source ?? null,
       createdAt: fields.time("created_at"),
       expiresAt: expiresAt ?? null,
-      supersededBy: supersededBy ?? null,
-      supersededAt: supersededAt ?? null,
+      ...{ supersededBy, supersededAt },
       metadata: metadataJson === undefined ? null : readMetadata("metadata", metadataJson),
       pinned: fields.maybeTrue("pinned") ?? false,
       vector: fields.maybeVector("vector"),
@@ -252,7 +276,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     const there = rowOf(view, record.id);
     if (there && isSame(there, record, hasRoomFor(view, record))) return "same";
     if (record.expiresAt !== null && record.expiresAt <= view.nowMs) return "expired";
-    const twin = record.supersededBy === null ? findDuplicate(view, identityOf(record)) : undefined;
+    const twin = findTwin(view, record);
     if (twin?.present && twin.id !== record.id) return "duplicate";
     return there ? "different" : "absent";
   },
@@ -260,8 +284,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
   write(tx, record) {
     const identity = identityOf(record);
     const replaced = tx.connection.get<{ row: number }>("SELECT row FROM __service_memory WHERE id = ?", record.id);
-    const expired = record.supersededBy === null ? findDuplicate(tx, identity) : undefined;
-    removeMemories(tx, [...new Set([replaced, expired].flatMap((one) => one?.row ?? []))]);
+    removeMemories(tx, [...new Set([replaced, findTwin(tx, record)].flatMap((one) => one?.row ?? []))]);
     const [supersededBy, supersededAt] = settleTopic(tx, record);
     const { id, type, createdAt, expiresAt, topicKey, sessionId, source, keywords, summary, content } = record;
     const row = tx.connection.run(
@@ -276,8 +299,8 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     indexMemory(tx, row, summary.length + content.length + (keywords?.length ?? 0));
     if (record.metadata !== null) putMetadata(tx, { row, id }, record.metadata);
     if (isBatched(tx.connection)) noteFingerprint(tx, row);
-    else if (sessionId === null && source === null) addProvenance(tx, row, "", "");
-    for (const [session, said] of record.provenance) addProvenance(tx, row, session, said);
+    else if (sessionId === null && source === null) addProvenance(tx, row, {});
+    for (const [session, said] of record.provenance) addProvenance(tx, row, { sessionId: session, source: said });
     if (record.vector && hasRoomFor(tx, record)) embed(tx, "memory", row, { embedding: record.vector, isUnit: true });
   },
 
@@ -287,12 +310,3 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
       ({ target, untilMs }) => target.kind === "session" && target.sessionId === sessionId && createdAt <= untilMs,
     ),
 };
-
-function addProvenance(tx: Tx, row: number, sessionId: string, source: string): void {
-  tx.connection.run(
-    "INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-    row,
-    sessionId,
-    source,
-  );
-}

@@ -19,6 +19,7 @@ import { present } from "../call/data-messages.ts";
 import { jsonText, parseExact } from "../call/exact-json.ts";
 import { ingestInto } from "./ingest.ts";
 import { inputMessage } from "./memory-messages.ts";
+import { parseProposed } from "./review.ts";
 import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -44,12 +45,12 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
 }
 
 /** What the memories of a request carry. */
-type Provenance = Pick<MemoryInput, "sessionId" | "source">;
+type Provenance = Pick<MemoryInput, "sessionId" | "source" | "proposed">;
 
-function parseProvenance({ sessionId, source }: ExtractRequest): Provenance {
+function parseProvenance({ sessionId, source, status }: ExtractRequest): Provenance {
   if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
-  return present({ sessionId, source });
+  return present({ sessionId, source, proposed: parseProposed("status", status) });
 }
 
 function toMemoryInput({ type, summary, topicKey, keywords, detail }: Proposal, provenance: Provenance): MemoryInput {

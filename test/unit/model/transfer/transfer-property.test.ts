@@ -43,6 +43,7 @@ const memory = fc.record(
     metadata: object,
     embedding: vector,
     pinned: fc.boolean(),
+    proposed: fc.boolean(),
   },
   { requiredKeys: ["type", "summary", "content"] },
 );
