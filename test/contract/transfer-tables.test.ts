@@ -6,12 +6,13 @@
 import { globSync, readFileSync } from "node:fs";
 import { afterAll, expect, test } from "vitest";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
+import { sealTransaction } from "../../src/model/core/change-log.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { leftOut, recordKinds } from "../../src/model/transfer/kinds.ts";
 import type { TableUse } from "../../src/model/transfer/record.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 
-const databases = [1, 2].map((format) => new ModelDatabase(new VectorCache(), format));
+const databases = [1, 2, 3].map((format) => new ModelDatabase(new VectorCache(), format));
 afterAll(() => databases.forEach((database) => database.close()));
 
 /** Makes every table that is made on first need. */
@@ -42,6 +43,12 @@ function fill(database: ModelDatabase): void {
 }
 
 databases.forEach(fill);
+// Changes of transactions move to their table once there are many of them.
+for (let txid = 1; txid <= 3; txid++) {
+  const state = { txid, committedAtMs: txid, writerEpochId: undefined, changesKeptMs: 86_400_000 };
+  const notes = Array.from({ length: 100 }, (_, n) => JSON.stringify(["kv", "put", "prefs", `key ${n}`]));
+  sealTransaction(databases.at(-1)!.connection, state, notes);
+}
 
 interface SchemaObject {
   readonly type: string;

@@ -54,5 +54,6 @@ export const leftOut: Readonly<Record<string, string>> = {
   __service_file_words: "words; follow from the files",
   __service_turn_operation: "answers of calls that may be repeated, for a day",
   __service_idempotency: "answers of calls that may be repeated, for a day",
+  __service_change: "which transactions of the branch changed what; another database has its own",
   __service_erasure: "notes of erasures of this database that are under way",
 };

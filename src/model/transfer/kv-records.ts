@@ -7,6 +7,7 @@ import { decodeUtf8, encodeUtf8 } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { type ErasedNames, type Fields, formLine, type Found, plain, type RecordKind } from "./record.ts";
 
@@ -74,8 +75,9 @@ export const kvRecords: RecordKind<KvRecord> = {
     return expiresAt !== undefined && expiresAt <= nowMs ? "expired" : "absent";
   },
 
-  write({ connection }: Tx, { ns, key, expiresAt, value }) {
-    connection.run(
+  write(tx: Tx, { ns, key, expiresAt, value }) {
+    note(tx, "kv", "put", ns, key);
+    tx.connection.run(
       `INSERT INTO __service_kv (ns, key, expires_at, value) VALUES (?, ?, ?, ?)
        ON CONFLICT (ns, key) DO UPDATE SET expires_at = excluded.expires_at, value = excluded.value`,
       ns,

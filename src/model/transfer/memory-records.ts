@@ -9,6 +9,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { isMemoryId } from "../../format/core/ids.ts";
 import { checkText } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
 import type { Tx, View } from "../core/transaction.ts";
@@ -154,6 +155,7 @@ function settleTopic(tx: Tx, record: MemoryRecord): readonly [string | null, num
     record.createdAt,
     other.row,
   );
+  note(tx, "memory", "superseded", other.id);
   return [null, null];
 }
 
@@ -284,7 +286,9 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
   write(tx, record) {
     const identity = identityOf(record);
     const replaced = tx.connection.get<{ row: number }>("SELECT row FROM __service_memory WHERE id = ?", record.id);
-    removeMemories(tx, [...new Set([replaced, findTwin(tx, record)].flatMap((one) => one?.row ?? []))]);
+    if (replaced) removeMemories(tx, [replaced.row], "forgotten");
+    const expired = findTwin(tx, record);
+    if (expired) removeMemories(tx, [expired.row], "expired");
     const [supersededBy, supersededAt] = settleTopic(tx, record);
     const { id, type, createdAt, expiresAt, topicKey, sessionId, source, keywords, summary, content } = record;
     const row = tx.connection.run(
@@ -294,6 +298,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
       ...[id, type, createdAt, expiresAt, supersededBy, supersededAt, topicKey],
       ...[sessionId, source, identity, keywords, summary, content],
     ).lastInsertRowid;
+    note(tx, "memory", stateOf(supersededBy) === "proposed" ? "proposed" : "created", id);
     if (type === "instruction") indexInstructions(tx);
     if (record.pinned) pinMemory(tx, row);
     indexMemory(tx, row, summary.length + content.length + (keywords?.length ?? 0));

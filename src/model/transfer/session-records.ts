@@ -6,6 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
+import { note } from "../core/change-notes.ts";
 import { readContent } from "../core/content.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { embed, embeddedSpace, findMaker } from "../memory/memory-vectors.ts";
@@ -248,6 +249,7 @@ export const turnRecords: RecordKind<TurnRecord> = {
       "INSERT INTO __service_turn (session_id, seq, created_at, role, content) VALUES (?, ?, ?, ?, ?)",
       ...[sessionId, seq, createdAt, role, content],
     ).lastInsertRowid;
+    note(tx, "turn", "created", sessionId, seq);
     putDetails(tx, row, sessionId, record);
     indexTurn(tx, row, content.length);
     if (record.vector && hasRoomFor(tx, record)) embed(tx, "turn", row, { embedding: record.vector, isUnit: true });
