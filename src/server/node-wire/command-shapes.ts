@@ -347,6 +347,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     hash: text,
   }),
   "transfer.plan": importInput,
+  "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };
