@@ -111,6 +111,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "cluster",
     "node",
     "inspect",
+    "importers",
     "node-commands",
     "cli",
   ],
