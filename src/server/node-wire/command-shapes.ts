@@ -23,8 +23,6 @@ import type { MemoryRetention } from "../../model/core/retention.ts";
 import type { AgingPosition } from "../../model/memory/memory-aging.ts";
 import type { RecallInput } from "../../model/recall.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
-import type { ErasedNames } from "../../model/transfer/record.ts";
-import type { ExportPlace } from "../../model/transfer/transfer.ts";
 import {
   anything,
   boolean,
@@ -37,10 +35,10 @@ import {
   record,
   type Shape,
   text,
-  textOrNumber,
   variants,
   vector,
 } from "./payload-shapes.ts";
+import { exportInput, importInput, recordTargets } from "./transfer-shapes.ts";
 
 const maker = record<WriteInput<"embedding.fill">["embeddedBy"]>({ name: text, floor: number });
 const embeddedKind = oneOf("memory", "turn");
@@ -101,38 +99,10 @@ const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   text,
 });
 
-type Named<Kind extends RecordTarget["kind"]> = Extract<RecordTarget, { kind: Kind }>;
-
-const recordTargets = {
-  turn: record<Named<"turn">>({ kind: oneOf("turn"), sessionId: text, seq: number }),
-  path: record<Named<"path">>({ kind: oneOf("path"), path: text }),
-  key: record<Named<"key">>({ kind: oneOf("key"), ns: text, key: text }),
-  document: record<Named<"document">>({ kind: oneOf("document"), collection: text, id: text }),
-  vector: record<Named<"vector">>({ kind: oneOf("vector"), collection: text, id: text }),
-};
-
 const erasedRecords = record<ErasedRecords>({
   target: variants<"kind", RecordTarget>("kind", recordTargets),
   ids: list(text),
   key: bytes,
-});
-
-const importInput = record<WriteInput<"transfer.import">>({
-  records: list(record({ line: number, text })),
-  each: maybe(boolean),
-  mode: oneOf("skip", "replace", "fail"),
-  erased: record<ErasedNames>({
-    memoryIds: list(text),
-    targets: list(
-      record<ErasedNames["targets"][number]>({
-        target: variants<"kind", ErasedNames["targets"][number]["target"]>("kind", {
-          ...recordTargets,
-          session: record({ kind: oneOf("session"), sessionId: text }),
-        }),
-        untilMs: number,
-      }),
-    ),
-  }),
 });
 
 const erasureTarget = variants<"kind", ErasureTarget>("kind", {
@@ -340,12 +310,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
   "file.versions": record({ path: text }),
   "file.search": record({ query: text, folder: text, k: number }),
-  "transfer.export": record({
-    from: maybe(record<ExportPlace>({ kind: text, after: maybe(list(textOrNumber)) })),
-    asOfMs: number,
-    bytesMax: number,
-    hash: text,
-  }),
+  "transfer.export": exportInput,
   "transfer.plan": importInput,
   "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
