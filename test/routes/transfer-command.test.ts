@@ -1,6 +1,6 @@
 /**
- * `palimpsest export` and `palimpsest import` against a real node: there and back, compressed, for people, cut and changed
- * files, and a node that is killed in the middle.
+ * `palimpsest export` and `palimpsest import` against a real node: there and back, compressed, for people, cut and
+ * changed files, and a node that is killed in the middle.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

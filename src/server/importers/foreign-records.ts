@@ -1,8 +1,8 @@
 /**
  * Records made of what another program has kept: the lines of an import, and what was passed over and why.
  *
- * Always true: ids follow from what identifies a thing where it comes from, so that a repeated import adds nothing; what
- * cannot be read is counted by its reason, and ends nothing. Must not know: any program's format.
+ * Always true: ids follow from what identifies a thing where it comes from, so that a repeated import adds nothing;
+ * what cannot be read is counted by its reason, and ends nothing. Must not know: any program's format.
  */
 import { createHash } from "node:crypto";
 import { limits } from "../../base/limits.ts";

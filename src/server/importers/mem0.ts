@@ -1,7 +1,8 @@
 /**
  * Memories of mem0: the export of its platform, and points of its vector store (`payload` with `data`) as JSON.
  *
- * A memory becomes a fact without a topic; its run is the session, its agent or app the source, its categories keywords.
+ * A memory becomes a fact without a topic; its run is the session, its agent or app the source, its categories
+ * keywords.
  */
 import { asList, asObject, asText, type ForeignRecords, readTime } from "./foreign-records.ts";
 

@@ -3,24 +3,13 @@
  * programs into one.
  *
  * Always true: a file is checked before its first line is sent; every part is a call of its own, tried again when the
- * node is busy or away, so that an interrupted import can be given again and changes nothing twice. Must not know: what a
- * record means.
+ * node is busy or away, so that an interrupted import can be given again and changes nothing twice. Must not know: what
+ * a record means.
  */
-import { once } from "node:events";
-import {
-  closeSync,
-  createReadStream,
-  createWriteStream,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  statSync,
-} from "node:fs";
-import { PassThrough } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { createGunzip, createGzip, createZstdCompress, createZstdDecompress } from "node:zlib";
+import { createReadStream, readFileSync, statSync } from "node:fs";
+import { createGunzip, createZstdDecompress } from "node:zlib";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { realWorld, sleep } from "../../base/world.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import { chainHash, emptyChain } from "../../model/transfer/hash-chain.ts";
 import { addCounts, headerLine, trailerLine } from "../../service/transfer/envelope.ts";
@@ -29,6 +18,7 @@ import type { Environment } from "../config/config.ts";
 import { ForeignRecords } from "../importers/foreign-records.ts";
 import { importers } from "../importers/importers.ts";
 import { CommandFailure, type NodeFlags, requestNode } from "./node-call.ts";
+import { ExportFile } from "./export-file.ts";
 import { toMarkdown } from "./export-markdown.ts";
 
 /** Where the commands' words come from and go to. */
@@ -107,16 +97,32 @@ export function importCommand(): Command {
 }
 
 function databasePath({ database, branch }: PlaceFlags, method: string): string {
-  return `/v1/db/${encodeURIComponent(database)}${branch === undefined ? "" : `@${encodeURIComponent(branch)}`}/${method}`;
+  const spec = branch === undefined ? database : `${database}@${branch}`;
+  return `/v1/db/${encodeURIComponent(spec)}/${method}`;
 }
 
 /** Writes the branch to the file. */
 export async function runExport(around: TransferSurroundings, file: string, flags: ExportFlags): Promise<void> {
-  const draft = file === "-" ? undefined : new Draft(file);
-  const write = async (text: string): Promise<void> => {
-    if (draft) await draft.write(text);
+  const target = file === "-" ? undefined : tryReading(file, () => new ExportFile(file));
+  const add = async (text: string): Promise<void> => {
+    if (target) await target.add(text);
     else around.stdout.write(text);
   };
+  try {
+    await exportTo(around, flags, add);
+    await target?.finish();
+  } catch (error) {
+    target?.discard();
+    throw error;
+  }
+}
+
+/** Gives the export's text to `add`, part by part, or as Markdown at once. */
+async function exportTo(
+  around: TransferSurroundings,
+  flags: ExportFlags,
+  add: (text: string) => Promise<void>,
+): Promise<void> {
   const progress = new Progress(around, "lines");
   let whole = "";
   let lines = 0;
@@ -127,7 +133,7 @@ export async function runExport(around: TransferSurroundings, file: string, flag
     );
     lines += text.split("\n").length - 1;
     if (flags.format === "markdown") whole += text;
-    else await write(text);
+    else await add(text);
     progress.show(lines);
     const last = JSON.parse(text.slice(text.lastIndexOf("\n", text.length - 2) + 1)) as {
       kind: string;
@@ -136,42 +142,8 @@ export async function runExport(around: TransferSurroundings, file: string, flag
     if (last.kind === "trailer") break;
     query = `?cursor=${last.cursor}`;
   }
-  if (flags.format === "markdown") await write(toMarkdown(whole));
-  await draft?.finish();
+  if (flags.format === "markdown") await add(toMarkdown(whole));
   progress.end();
-}
-
-/** Writes what it is given to a draft, compressed as the file's name says; gives the file its name at the end. */
-class Draft {
-  readonly #input = new PassThrough();
-  readonly #written: Promise<void>;
-  readonly #file: string;
-
-  constructor(file: string) {
-    this.#file = file;
-    const out = createWriteStream(this.#draft, { mode: 0o600 });
-    const packer = file.endsWith(".gz") ? createGzip() : file.endsWith(".zst") ? createZstdCompress() : undefined;
-    this.#written = packer ? pipeline(this.#input, packer, out) : pipeline(this.#input, out);
-    // Told where it is waited for.
-    this.#written.catch(() => {});
-  }
-
-  get #draft(): string {
-    return `${this.#file}.part`;
-  }
-
-  async write(text: string): Promise<void> {
-    if (!this.#input.write(text)) await Promise.race([once(this.#input, "drain"), this.#written]);
-  }
-
-  async finish(): Promise<void> {
-    this.#input.end();
-    await this.#written;
-    const descriptor = openSync(this.#draft, "r+");
-    fsyncSync(descriptor);
-    closeSync(descriptor);
-    renameSync(this.#draft, this.#file);
-  }
 }
 
 interface ImportAnswer {
@@ -255,9 +227,17 @@ async function patiently<Answer>(call: () => Promise<Answer>): Promise<Answer> {
       return await call();
     } catch (error) {
       if (!(error instanceof CommandFailure) || !error.mayPass || tries >= triesMax) throw error;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(firstPauseMs * 2 ** (tries - 1), pauseMsMax)));
+      await pause(Math.min(firstPauseMs * 2 ** (tries - 1), pauseMsMax));
     }
   }
+}
+
+/** Waits. A timer of the world keeps no process alive, and there may be nothing else that does. */
+async function pause(delayMs: number): Promise<void> {
+  const { port1 } = new MessageChannel();
+  port1.ref();
+  await sleep(realWorld(), delayMs);
+  port1.close();
 }
 
 interface Part {

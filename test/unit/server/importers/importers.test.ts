@@ -147,7 +147,8 @@ test("LangGraph's SQLite store, and mem0's history", () => {
       created_at DATETIME, updated_at DATETIME, is_deleted INTEGER, actor_id TEXT, role TEXT);
     INSERT INTO history VALUES
       ('1', 'm-1', NULL, 'dark theme', 'ADD', '2026-01-01T00:00:00Z', NULL, 0, NULL, NULL),
-      ('2', 'm-1', 'dark theme', 'light theme', 'UPDATE', '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z', 0, NULL, NULL),
+      ('2', 'm-1', 'dark theme', 'light theme', 'UPDATE',
+       '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z', 0, NULL, NULL),
       ('3', 'm-2', NULL, 'gone', 'ADD', '2026-01-01T00:00:00Z', NULL, 0, NULL, NULL),
       ('4', 'm-2', 'gone', NULL, 'DELETE', '2026-01-02T00:00:00Z', NULL, 1, NULL, NULL);
   `);
