@@ -17,7 +17,7 @@ export class ExportFile {
   readonly #descriptor: number;
   readonly #packer: Transform | undefined;
   #position = 0;
-  #fault: unknown;
+  #fault: Error | undefined;
 
   constructor(path: string) {
     this.#path = path;
@@ -65,7 +65,7 @@ export class ExportFile {
     try {
       if (this.#fault === undefined) this.#put(bytes);
     } catch (error) {
-      this.#fault = error;
+      this.#fault = error as Error;
     }
   }
 
