@@ -52,8 +52,19 @@ export async function callNode(
   prefers: "key" | "token" = "key",
 ): Promise<unknown> {
   const { text, isJson } = await requestNode(env, flags, { method, path, body }, prefers);
-  if (isJson) return JSON.parse(text) as unknown;
+  const answer = isJson ? parsed(text) : undefined;
+  if (answer !== undefined) return answer;
   throw new CommandFailure(1, `${flags.address.origin} answered without JSON; it may be another service`);
+}
+
+/** The value of the JSON text; undefined where it is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // What comes from another service may be anything.
+    return undefined;
+  }
 }
 
 /** Calls the node and gives the answer's text. */
@@ -75,7 +86,10 @@ export async function requestNode(
     ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }),
   });
   if (ok) return { text, isJson };
-  const { error, code } = (isJson ? JSON.parse(text) : {}) as { readonly error?: string; readonly code?: string };
+  const { error, code } = ((isJson ? parsed(text) : undefined) ?? {}) as {
+    readonly error?: string;
+    readonly code?: string;
+  };
   throw new CommandFailure(
     1,
     code === undefined
