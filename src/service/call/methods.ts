@@ -15,7 +15,6 @@ import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { type CheckMessage, compileCheck } from "./message-checks.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
 
@@ -43,8 +42,6 @@ export interface Endpoint {
   readonly bodyFields: readonly DescField[];
   /** The request's fields that come from the query string. */
   readonly queryFields: readonly DescField[];
-  /** Refuses a request whose fields hold what the proto file does not allow. */
-  readonly check: CheckMessage;
   readonly rule: Rule;
 }
 
@@ -110,7 +107,6 @@ function buildEndpoint(method: DescMethodUnary): Endpoint {
     bodyField,
     bodyFields,
     queryFields: rest.filter((field) => !bodyFields.includes(field)),
-    check: compileCheck(method.input),
     rule: methodRule,
   };
 }

@@ -1,9 +1,7 @@
 /** Collections of documents over the wires. */
 import { create } from "@bufbuild/protobuf";
 import { FindDocsResponseSchema, GetDocResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
-import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
-import { checkCollectionName } from "../../format/core/names.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
 import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
@@ -20,9 +18,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
   return {
     async insertDocs(request, context) {
       const docs = jsonElements(request, "docs");
-      if (docs.length === 0 || docs.length > limits.docsInsertMax)
-        throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const target = await databaseTarget(node, context, request.db);
       const bytes = docs.reduce((sum, doc) => sum + doc.length, 0);
       const { value, txid } = seen(
@@ -32,7 +28,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
       return { ids: [...value.ids], txid };
     },
     async updateDocs(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const input = {
         collection,
         filter: jsonText(request, "filter") ?? "{}",
@@ -48,7 +44,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
     },
     async deleteDocs(request, context) {
       const input = {
-        collection: checkCollectionName("collection", request.coll),
+        collection: request.coll,
         filter: jsonText(request, "filter") ?? "{}",
         multi: request.multi,
       };
@@ -105,7 +101,7 @@ function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "de
 function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
   return {
     async findDocs(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const sort = request.sort.map(({ path, direction }) => ({ path, direction }));
       const input = {
         collection,
@@ -124,7 +120,7 @@ function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
 function indexes(node: NodeParts): Pick<DocumentHandlers, "createDocIndex"> {
   return {
     async createDocIndex(request, context) {
-      const input = { collection: checkCollectionName("collection", request.coll), path: request.path };
+      const input = { collection: request.coll, path: request.path };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,

@@ -22,8 +22,7 @@ import { inputMessage } from "./memory-messages.ts";
 import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
-/** Turns of one extraction, and their JSON: about 60,000 tokens. */
-export const extractTurnsMax = 500;
+/** The JSON of the turns of one extraction: about 60,000 tokens. */
 export const extractTurnsBytesMax = 256 * 1024;
 
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
@@ -32,8 +31,6 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
   if (utf8Length(text) > extractTurnsBytesMax)
     throw invalid(`turns must be at most ${extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`);
   const turns = parseExact(text) as readonly Readonly<Record<string, unknown>>[];
-  if (turns.length === 0 || turns.length > extractTurnsMax)
-    throw invalid(`turns must hold 1 to ${extractTurnsMax} turns`);
   return turns.map((turn, at) => {
     const { role, content } = turn;
     if (typeof role !== "string") throw invalid(`turns[${at}].role must be a string`);
@@ -47,8 +44,6 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
 type Provenance = Pick<MemoryInput, "sessionId" | "source">;
 
 function parseProvenance({ sessionId, source }: ExtractRequest): Provenance {
-  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
-  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
   return present({ sessionId, source });
 }
 
