@@ -25,6 +25,7 @@ import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory
 import { removeOutdatedSpaces } from "./memory/memory-vectors.ts";
 import { composeContext } from "./context-block.ts";
 import { recall } from "./recall.ts";
+import { review } from "./review.ts";
 import { endSession, listSessions } from "./transcript/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
 import { appendTurns, replaceTurns } from "./transcript/turn-batches.ts";
@@ -82,6 +83,7 @@ function repeatable(tx: Tx, { command, input, ...key }: RepeatableWrite): Repeat
 export const writeCommands = {
   "memory.ingest": ingest,
   "memory.update": updateMemory,
+  "memory.review": review,
   "memory.forget": deleteMemory,
   "memory.forget_many": deleteMemories,
   "memory.erase": erase,

@@ -9,6 +9,7 @@ import { limits } from "../base/limits.ts";
 import type { AgingPosition } from "./memory/memory-aging.ts";
 import type { MemoryRetention } from "./core/retention.ts";
 import type { View } from "./core/transaction.ts";
+import { supersededSql } from "./standing/states.ts";
 
 /** What is known of the database beside its rows. */
 export interface DueQuestion {
@@ -37,15 +38,19 @@ export function nextDue(
       : later(
           readTime(
             view,
-            "SELECT superseded_at AS at FROM __service_memory WHERE superseded_by IS NOT NULL ORDER BY " +
-              "superseded_by LIMIT 1",
+            `SELECT superseded_at AS at FROM __service_memory AS m WHERE superseded_by IS NOT NULL
+             AND ${supersededSql("m")} ORDER BY superseded_by LIMIT 1`,
           ),
           supersededMaxAgeMs,
         ),
     // Only a sweep through all topics tells which one has too many.
     supersededMaxCount === undefined || isSwept
       ? undefined
-      : readTime(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),
+      : readTime(
+          view,
+          `SELECT ? AS at FROM __service_memory AS m WHERE superseded_by IS NOT NULL AND ${supersededSql("m")} LIMIT 1`,
+          view.nowMs,
+        ),
   ];
   const known = times.filter((atMs) => atMs !== undefined);
   return { dueAtMs: known.length === 0 ? undefined : Math.min(...known) };

@@ -15,6 +15,7 @@ import { agentMemory, controlPlane, type SpecField, type SpecRoute, substrate } 
 const extensionRoutes = new Set([
   "PATCH /v1/memory/{ns}/{profile}/memories/{id}",
   "POST /v1/memory/{ns}/{profile}/context",
+  "POST /v1/memory/{ns}/{profile}/review",
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
   "GET /v1/memory/{ns}/{profile}/memories",
@@ -58,6 +59,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "until",
     "prefer_session_id",
     "k_per_type",
+    "include_completed",
   ],
   "MemoryService.CreateErasure": [
     "seq",
@@ -71,7 +73,8 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
   ],
   "MemoryService.ListSessions": ["limit", "cursor", "include_turns"],
   "DataService.ListTurns": ["order", "limit", "cursor", "from_seq", "to_seq", "role", "filter"],
-  MemoryInput: ["metadata", "pinned"],
+  "MemoryService.Extract": ["status"],
+  MemoryInput: ["metadata", "pinned", "status"],
   "DataService.ListKeys": ["cursor", "start", "end", "order", "include"],
   "DataService.PutValue": ["if_match", "if_absent"],
   "DataService.DeleteValue": ["if_match"],

@@ -57,11 +57,31 @@ const operator: fc.Arbitrary<[string, Plain]> = fc.oneof(
   fc.tuple(fc.constantFrom("$gt", "$gte", "$lt", "$lte"), scalar),
   fc.tuple(fc.constantFrom("$in", "$nin"), fc.array(valueArbitrary, { maxLength: 4 })),
   fc.tuple(fc.constant("$exists"), fc.boolean()),
+  fc.tuple(fc.constantFrom("$gt", "$gte", "$lt", "$lte"), valueArbitrary),
+  fc.tuple(fc.constant("$size"), fc.integer({ min: 0, max: 3 })),
+  fc.tuple(fc.constant("$type"), fc.constantFrom("null", "number", "string", "object", "array", "bool")),
+  fc.tuple(fc.constant("$type"), fc.constant<Plain>(["array", "bool"])),
+  fc.tuple(fc.constant("$regex"), fc.constantFrom("a", "^[ab]$", "1|ä", "\\W", "^$", ".", "a*")),
+  fc.tuple(fc.constant("$all"), fc.array(valueArbitrary, { maxLength: 2 })),
 );
-const { condition } = fc.letrec<{ condition: PlainDoc }>((tie) => ({
+/** Within `$elemMatch`, `$not` is of a value. */
+const withoutNot = (filter: PlainDoc): PlainDoc => own(Object.entries(filter).filter(([key]) => key !== "$not"));
+const { filter: filterArbitrary } = fc.letrec<{ condition: PlainDoc; filter: PlainDoc }>((tie) => ({
   condition: fc
     .uniqueArray(
-      fc.oneof({ maxDepth: 2 }, { arbitrary: operator, weight: 5 }, fc.tuple(fc.constant("$not"), tie("condition"))),
+      fc.oneof(
+        { maxDepth: 2 },
+        { arbitrary: operator, weight: 5 },
+        fc.tuple(fc.constant("$not"), tie("condition")),
+        fc.tuple(fc.constant("$elemMatch"), fc.oneof(tie("condition"), tie("filter").map(withoutNot))),
+        fc.tuple(
+          fc.constant("$all"),
+          fc.array(
+            tie("condition").map((value): Plain => ({ $elemMatch: value })),
+            { maxLength: 2 },
+          ),
+        ),
+      ),
       {
         minLength: 1,
         maxLength: 3,
@@ -69,15 +89,13 @@ const { condition } = fc.letrec<{ condition: PlainDoc }>((tie) => ({
       },
     )
     .map(own),
-}));
-const { filter: filterArbitrary } = fc.letrec<{ filter: PlainDoc }>((tie) => ({
   filter: fc
     .array(
       fc.oneof(
         { maxDepth: 2 },
-        { arbitrary: fc.tuple(path, condition), weight: 4 },
+        { arbitrary: fc.tuple(path, tie("condition")), weight: 4 },
         { arbitrary: fc.tuple(path, valueArbitrary), weight: 2 },
-        fc.tuple(fc.constantFrom("$and", "$or"), fc.array(tie("filter"), { minLength: 1, maxLength: 3 })),
+        fc.tuple(fc.constantFrom("$and", "$or", "$nor"), fc.array(tie("filter"), { minLength: 1, maxLength: 3 })),
         fc.tuple(fc.constant("$not"), tie("filter")),
       ),
       { maxLength: 3 },

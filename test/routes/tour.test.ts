@@ -17,9 +17,11 @@ import { temporaryDirectory } from "../support/temporary.ts";
 /** The documents whose blocks continue the tour, in the order in which they are run. */
 const continuations = [
   "docs/concepts.md",
+  "docs/memories.md",
   "docs/recall.md",
   "docs/context.md",
   "docs/files.md",
+  "docs/documents.md",
   "docs/keys.md",
   "docs/writes.md",
   "docs/erasure.md",

@@ -36,6 +36,8 @@ const filters = {
   sessionId: "s-1",
   source: "chat",
   includeSuperseded: true,
+  includeCompleted: true,
+  states: ["active", "proposed"],
   createdFromMs: 0,
   createdToMs: 1_763_884_867_123,
   filter: '{"tag":"x"}',
@@ -92,6 +94,7 @@ const written: Written = {
             ttlSecs: 0,
             metadata: "{}",
             pinned: true,
+            proposed: true,
           },
           { type: "event", summary: "", content: "null" },
         ],
@@ -101,13 +104,25 @@ const written: Written = {
         results: [
           { id, status: "created", superseded: [id], embedding: "stored", expiresAt: 1_763_884_867_123 },
           { id, status: "duplicate", superseded: [] },
+          { id, status: "proposed", superseded: [] },
+        ],
+      },
+    ],
+  ],
+  "memory.review": [
+    [
+      { ids: [id], verdict: "approve" },
+      {
+        results: [
+          { id, status: "approved", superseded: [id] },
+          { id, status: "duplicate", duplicateOf: id, superseded: [] },
         ],
       },
     ],
   ],
   "memory.update": [
     [
-      { id, pinned: true, metadata: "{}", keywords: "tea", ttlSecs: 60, taskTtlMaxSecs: 3_600 },
+      { id, pinned: true, metadata: "{}", keywords: "tea", ttlSecs: 60, completed: true, taskTtlMaxSecs: 3_600 },
       { ...memory, pinned: true, supersedes: [] },
     ],
     [{ id: "unknown" }, undefined],

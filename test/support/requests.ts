@@ -51,7 +51,12 @@ function memorySamples(at: Profile): [string, Request][] {
     ["MemoryService.ListProfiles", { ns: at.ns }],
     [
       "MemoryService.Ingest",
-      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true }] },
+      {
+        ...at,
+        memories: [
+          { type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true, status: "proposed" },
+        ],
+      },
     ],
     ["MemoryService.ListMemories", { ...at }],
     [
@@ -66,11 +71,17 @@ function memorySamples(at: Profile): [string, Request][] {
         created_to: 1,
         filter: { a: 1 },
         include_superseded: false,
+        include_completed: true,
+        status: "active",
         limit: 5,
       },
     ],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
-    ["MemoryService.UpdateMemory", { ...at, id: "mem_none", pinned: true, metadata: { a: 1 }, keywords: "k", ttl: 60 }],
+    [
+      "MemoryService.UpdateMemory",
+      { ...at, id: "mem_none", pinned: true, metadata: { a: 1 }, keywords: "k", ttl: 60, completed: true },
+    ],
+    ["MemoryService.ReviewMemory", { ...at, ids: ["mem_none"], verdict: "approve" }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
     [
       "MemoryService.Recall",
@@ -89,6 +100,7 @@ function memorySamples(at: Profile): [string, Request][] {
         until: 1,
         prefer_session_id: "s",
         k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
+        include_completed: false,
       },
     ],
     [
@@ -107,7 +119,14 @@ function memorySamples(at: Profile): [string, Request][] {
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
     [
       "MemoryService.Extract",
-      { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true },
+      {
+        ...at,
+        turns: [{ role: "user", content: "x" }],
+        session_id: "s",
+        source: "me",
+        status: "proposed",
+        dry_run: true,
+      },
     ],
     ["MemoryService.Reembed", { ...at, cursor: "memory-0" }],
     ["MemoryService.Calibrate", { ...at, unrelated_share: 0.02, seed: 1, dry_run: false }],

@@ -57,6 +57,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "text",
     "ranking",
     "vectors",
+    "standing",
     "memory",
     "transcript",
     "files",
@@ -113,7 +114,7 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   ai: ["node:net", "openai", "@anthropic-ai/sdk"],
   sqlite: [...files, "node:url", "better-sqlite3"],
   control: ["node:crypto", "jose"],
-  model: ["node:crypto", "usearch"],
+  model: ["node:crypto", "re2js", "usearch"],
   engine: [...files, "node:os", "node:worker_threads", "hnswlib-node"],
   service: ["@bufbuild/protobuf", "@bufbuild/protobuf/"],
   server: [

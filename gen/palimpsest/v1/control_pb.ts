@@ -377,7 +377,8 @@ export type PutNamespacePolicyRequest = Message<"palimpsest.v1.PutNamespacePolic
   /**
    * The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`,
    * `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`,
-   * `memory.superseded_max_count`, `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`,
+   * `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or
+   * of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`,
    * `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents,
    * keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`,
    * `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1.
@@ -616,7 +617,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   /**
    * What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`,
    * `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`,
-   * `erasure.requested`, `erasure.completed`, `memory.list`, `token.revoke`, `branch.create`, `branch.delete`,
+   * `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `token.revoke`, `branch.create`, `branch.delete`,
    * `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`,
    * `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`,
    * `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or

@@ -1975,8 +1975,9 @@ export type FindDocsRequest = Message<"palimpsest.v1.FindDocsRequest"> & {
   coll: string;
 
   /**
-   * Field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in` (at most 1000), `$nin`, `$exists`,
-   * `$and`, `$or`, `$not`, at most 32 deep. Absent or empty: every document.
+   * MongoDB's language (docs/documents.md): field equality by dot path, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`, `$in`
+   * (at most 1000), `$nin`, `$all`, `$exists`, `$type`, `$size`, `$elemMatch`, `$regex` (RE2, with `$options`), `$and`,
+   * `$or`, `$nor`, `$not`, at most 32 deep. Absent or empty: every document.
    *
    * @generated from field: optional google.protobuf.Struct filter = 3;
    */

@@ -3,7 +3,7 @@
  *
  * Always true: the result is never looser than any of its parts, whatever they say and however they came to be. What a
  * node cannot read denies every egress, and limits nothing else beyond the node's own bounds: a policy that is out of
- * reach must not let text out, and must not stop reads and writes.
+ * reach must not let text out, and must not stop reads and writes. So it demands no review either.
  */
 import { strictest, type Egress, type PolicyValues } from "../../format/records/policy.ts";
 
@@ -20,6 +20,8 @@ export interface EffectivePolicy {
   readonly taskTtlMaxSecs: number | undefined;
   readonly supersededMaxCount: number | undefined;
   readonly eventMaxAgeSecs: number | undefined;
+  /** Sources whose memories need no review; where none are named, none does. */
+  readonly trustedSources: readonly string[] | undefined;
   /** Counted from when the memory was superseded. */
   readonly supersededMaxAgeSecs: number | undefined;
   readonly egress: { readonly extract: Egress; readonly ask: Egress; readonly embed: Egress };
@@ -72,6 +74,7 @@ export function effectivePolicy(
     pitrSnapshotSecs: values["retention.pitr_snapshot_secs"],
     taskTtlMaxSecs: values["memory.task_ttl_max_secs"],
     supersededMaxCount: values["memory.superseded_max_count"],
+    trustedSources: values["memory.trusted_sources"],
     eventMaxAgeSecs: values["memory.event_max_age_secs"],
     supersededMaxAgeSecs: values["memory.superseded_max_age_secs"],
     egress: { extract: values["ai_egress.extract"], ask: values["ai_egress.ask"], embed: values["ai_egress.embed"] },

@@ -28,6 +28,8 @@ export const policyBytesMax = 32 * 1024;
 /** Unknown fields of a policy that an answer warns of. */
 const policyWarningsMax = 20;
 export const policyDepthMax = 8;
+/** Sources that a policy may trust. */
+const sourcesMax = 100;
 
 /** Where the text of an AI call may go, the loosest first. */
 export const egressOrder = ["allow", "self_hosted_only", "deny"] as const;
@@ -43,13 +45,14 @@ type CapPath =
   | "audit.retention_secs"
   | "erasure.grace_secs";
 type EgressPath = "ai_egress.extract" | "ai_egress.ask" | "ai_egress.embed";
+type SourcesPath = "memory.trusted_sources";
 type FlagPath = "audit.enabled" | "audit.include_reads" | "audit.include_data" | "erasure.purge_on_forget";
-export type PolicyPath = CapPath | EgressPath | FlagPath;
+export type PolicyPath = CapPath | EgressPath | FlagPath | SourcesPath;
 
 /** The known fields of a policy by their dotted paths; what is absent is not said. */
 export type PolicyValues = { readonly [Path in CapPath]?: number } & { readonly [Path in EgressPath]?: Egress } & {
   readonly [Path in FlagPath]?: boolean;
-};
+} & { readonly [Path in SourcesPath]?: readonly string[] };
 
 /** A policy as its author wrote it: a JSON object, unknown fields included. */
 export type PolicyDocument = Readonly<Record<string, unknown>>;
@@ -60,9 +63,17 @@ export type PolicyLevel = "namespace" | "profile";
 interface FieldRule {
   readonly allowed: string;
   readonly isAllowed: (value: unknown) => boolean;
-  /** The greater, the stricter. */
-  readonly strictness: (value: never) => number;
+  /** Whether one value lets through what the other does not. */
+  readonly isLooser: (value: never, than: never) => boolean;
+  /** What both let through. */
+  readonly stricter: (one: never, other: never) => unknown;
   readonly namespaceOnly: boolean;
+}
+
+/** Values in an order: the greater, the stricter. */
+function ordered<Value>(strictness: (value: Value) => number): Pick<FieldRule, "isLooser" | "stricter"> {
+  const isLooser = (value: Value, than: Value): boolean => strictness(value) < strictness(than);
+  return { isLooser, stricter: (one: Value, other: Value) => (isLooser(one, other) ? other : one) };
 }
 
 /** A smaller cap is the stricter one. */
@@ -70,7 +81,7 @@ function cap(unit: string, least: number, namespaceOnly = false): FieldRule {
   return {
     allowed: `a whole number${unit}, at least ${least}`,
     isAllowed: (value) => Number.isSafeInteger(value) && (value as number) >= least,
-    strictness: (value: number) => -value,
+    ...ordered((value: number) => -value),
     namespaceOnly,
   };
 }
@@ -80,7 +91,7 @@ const secs = (namespaceOnly = false): FieldRule => cap(" of seconds", limits.pol
 const egress: FieldRule = {
   allowed: `one of ${egressOrder.join(", ")}`,
   isAllowed: (value) => egressOrder.includes(value as Egress),
-  strictness: (value: Egress) => egressOrder.indexOf(value),
+  ...ordered((value: Egress) => egressOrder.indexOf(value)),
   namespaceOnly: false,
 };
 
@@ -89,10 +100,23 @@ function flag(namespaceOnly = false): FieldRule {
   return {
     allowed: "true or false",
     isAllowed: (value) => typeof value === "boolean",
-    strictness: Number,
+    ...ordered(Number),
     namespaceOnly,
   };
 }
+
+/** Who is trusted: fewer are stricter, and only who is trusted by both is trusted by both together. */
+const sources: FieldRule = {
+  allowed: `a list of at most ${sourcesMax} different texts of 1 to ${limits.sourceBytesMax} bytes`,
+  isAllowed: (value) =>
+    Array.isArray(value) &&
+    value.length <= sourcesMax &&
+    new Set(value).size === value.length &&
+    value.every((one) => typeof one === "string" && one !== "" && utf8Length(one) <= limits.sourceBytesMax),
+  isLooser: (value: readonly string[], than: readonly string[]) => value.some((one) => !than.includes(one)),
+  stricter: (one: readonly string[], other: readonly string[]) => one.filter((source) => other.includes(source)),
+  namespaceOnly: false,
+};
 
 /** Every known field, by its path. */
 const fieldRules: Readonly<Record<PolicyPath, FieldRule>> = {
@@ -102,6 +126,7 @@ const fieldRules: Readonly<Record<PolicyPath, FieldRule>> = {
   "memory.event_max_age_secs": secs(),
   "memory.superseded_max_age_secs": secs(),
   "memory.superseded_max_count": cap("", 1),
+  "memory.trusted_sources": sources,
   "ai_egress.extract": egress,
   "ai_egress.ask": egress,
   "ai_egress.embed": egress,
@@ -193,8 +218,7 @@ export function parsePolicy(text: string, level: PolicyLevel): PolicyDocument | 
 
 function isLooser<Path extends PolicyPath>(path: Path, value: PolicyValues[Path], than: PolicyValues[Path]): boolean {
   if (value === undefined || than === undefined) return false;
-  const { strictness } = fieldRules[path];
-  return strictness(value as never) < strictness(than as never);
+  return fieldRules[path].isLooser(value as never, than as never);
 }
 
 /**
@@ -210,9 +234,9 @@ export function strictest(...policies: readonly PolicyValues[]): PolicyValues {
   const values: Record<string, unknown> = {};
   for (const path of paths) {
     for (const { [path]: value } of policies) {
-      const strictestYet = values[path] as PolicyValues[typeof path];
-      if (value !== undefined && (strictestYet === undefined || isLooser(path, strictestYet, value)))
-        values[path] = value;
+      if (value === undefined) continue;
+      const yet = values[path];
+      values[path] = yet === undefined ? value : fieldRules[path].stricter(yet as never, value as never);
     }
   }
   return values;

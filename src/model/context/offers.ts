@@ -10,6 +10,7 @@ import { latestMemories, type FoundMemory, type Latest } from "../memory/latest-
 import { joinedPins, pinnedMemories } from "../memory/memory-pins.ts";
 import { presence } from "../memory/memory-presence.ts";
 import type { MemoryRecord } from "../memory/memory-record.ts";
+import { activeOnly } from "../standing/states.ts";
 import { latestTurns, lastTalk } from "../transcript/latest-turns.ts";
 import { formatSpan } from "./age.ts";
 import type { Offer, OfferedLine } from "./room.ts";
@@ -107,7 +108,7 @@ export function offerFacts(view: View, nowMs: number, most: number): Offered {
 
 /** Tasks: pinned ones, then those that expire soonest. */
 export function offerTasks(view: View, nowMs: number, most: number): Offered {
-  const present = presence(view, { superseded: false });
+  const present = presence(view, activeOnly);
   const soonest = view.connection.all<FoundMemory>(
     `SELECT m.row, m.id FROM __service_memory AS m INDEXED BY __service_memory_expiry
      WHERE m.expires_at > ? AND ${present.sql} ORDER BY m.expires_at, m.row LIMIT ?`,

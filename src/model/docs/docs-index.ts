@@ -9,8 +9,8 @@
  */
 import type { Filter } from "./docs-filter.ts";
 import { jsonText, storedJson, type Json } from "../core/docs-json.ts";
-import { idField, parsePath, type DocPath } from "./docs-path.ts";
-import { equalsSql, classifyOperand, kindSql, kinds, type Bindings } from "./docs-query.ts";
+import { idField, isIndexable, parsePath, type DocPath } from "./docs-path.ts";
+import { equalsSql, classifyOperand, kindOfType, kindSql, kinds, regexSql, type Bindings } from "./docs-conditions.ts";
 import { reachedText, reachedType } from "./docs-reach.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -114,9 +114,10 @@ const entrySql = `SELECT ${kindSql(reachedType("v"))} AS kind,
     CASE WHEN v.type IN ('integer', 'real', 'text', 'true', 'false') THEN v.value ELSE 0 END AS value, $row AS doc
   FROM json_each($reached) AS v`;
 
-/** Enters the document into the indexes. */
+/** Enters the document into the indexes. One that cannot hold its path, of an older build, is left empty. */
 export function addEntries(tx: Tx, indexes: readonly DocIndex[], row: number, doc: Json): void {
   for (const index of indexes) {
+    if (!isIndexable(index.path)) continue;
     const insert = tx.connection.prepared(`INSERT OR IGNORE INTO ${index.table} (kind, value, doc) ${entrySql}`);
     const { changes } = insert.run({ row: BigInt(row), reached: reachedText(doc, index.path) });
     if (changes < 2 || index.multikey) continue;
@@ -128,6 +129,10 @@ export function addEntries(tx: Tx, indexes: readonly DocIndex[], row: number, do
 /** Takes the document out of the indexes; `doc` is what it was entered with. */
 export function removeEntries(tx: Tx, indexes: readonly DocIndex[], row: number, doc: Json): void {
   for (const index of indexes) {
+    if (!isIndexable(index.path)) {
+      tx.connection.run(`DELETE FROM ${index.table} WHERE doc = ?`, row);
+      continue;
+    }
     const remove = tx.connection.prepared(`DELETE FROM ${index.table} WHERE (kind, value, doc) IN (${entrySql})`);
     remove.run({ row: BigInt(row), reached: reachedText(doc, index.path) });
   }
@@ -161,15 +166,26 @@ export function findCandidates(filter: Filter, collection: Collection, bindings:
     case "compare":
       return entries(collection, filter.path, (index) => rangeCandidates(index, [filter], bindings));
     case "exists":
-      return entries(collection, filter.path, (index) => ({
-        sql: `SELECT doc FROM ${index.table} WHERE kind > ${kinds.missing}`,
-        rank: ranks.kind,
-      }));
+      return kindCandidates(collection, filter.path, `> ${kinds.missing}`);
+    case "type":
+      return kindCandidates(collection, filter.path, `IN (${filter.types.map((type) => kindOfType[type]).join(", ")})`);
+    case "size":
+    case "element":
+      return kindCandidates(collection, filter.path, `= ${kinds.array}`);
+    case "regex":
+      return kindCandidates(collection, filter.path, `= ${kinds.string} AND ${regexSql("value", filter, bindings)}`);
   }
 }
 
+function kindCandidates(collection: Collection, path: DocPath, condition: string): Candidates | undefined {
+  return entries(collection, path, (index) => ({
+    sql: `SELECT doc FROM ${index.table} WHERE kind ${condition}`,
+    rank: ranks.kind,
+  }));
+}
+
 function entries<Found>(collection: Collection, path: DocPath, act: (index: DocIndex) => Found): Found | undefined {
-  const index = collection.indexes.find((one) => one.path.text === path.text);
+  const index = collection.indexes.find((one) => one.path.text === path.text && isIndexable(path));
   return index && act(index);
 }
 
@@ -220,13 +236,15 @@ function listedCandidates(index: DocIndex, operands: readonly Json[], bindings: 
 type Compare = Filter & { readonly kind: "compare" };
 
 function rangeCandidates(index: DocIndex, compares: readonly Compare[], bindings: Bindings): Candidates {
+  const kind = classifyOperand(compares[0]!.operand);
+  // Objects and arrays stand in an index by their kind alone.
+  if (kind === kinds.object || kind === kinds.array)
+    return { sql: `SELECT doc FROM ${index.table} WHERE kind = ${kind}`, rank: ranks.kind };
   const conditions = compares.map(
     ({ comparison, operand }) => `value ${comparison} (${bindings.bind(jsonText(operand))} ->> '$')`,
   );
   return {
-    sql:
-      `SELECT doc FROM ${index.table} WHERE kind ` +
-      `= ${classifyOperand(compares[0]!.operand)} AND ${conditions.join(" AND ")}`,
+    sql: `SELECT doc FROM ${index.table} WHERE kind = ${kind} AND ${conditions.join(" AND ")}`,
     rank: compares.length > 1 ? ranks.between : ranks.beyond,
   };
 }

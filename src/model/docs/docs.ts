@@ -25,7 +25,7 @@ import {
   type Collection,
 } from "./docs-index.ts";
 import { getField, isObject, jsonText, parseJson, setField, storedJson, type JsonObject } from "../core/docs-json.ts";
-import { idField, parsePath } from "./docs-path.ts";
+import { idField, isIndexable, parsePath } from "./docs-path.ts";
 import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
 import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
 import type { Tx, View } from "../core/transaction.ts";
@@ -307,6 +307,8 @@ export function createDocIndex(
 ): { readonly indexed: string } {
   checkCollectionName("collection", input.collection);
   const path = parsePath("path", input.path);
+  if (!isIndexable(path))
+    throw invalid("path must have no number between two names: what such a path reaches cannot be indexed");
   const collection = openCollection(tx, input.collection);
   if (path.text === idField || collection.indexes.some((index) => index.path.text === path.text))
     return { indexed: path.text };

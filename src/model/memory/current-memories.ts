@@ -5,11 +5,12 @@
  * one end, or none where that was forgotten. Must not know: why a superseded memory is shown.
  */
 import type { View } from "../core/transaction.ts";
+import { activeOnly } from "../standing/states.ts";
 import { presence } from "./memory-presence.ts";
 
 /** By row, for the superseded ones, the id of the active memory of the same topic and type, as far as there is one. */
 export function currentIds(view: View, rows: readonly number[]): ReadonlyMap<number, string> {
-  const present = presence(view, { superseded: false });
+  const present = presence(view, activeOnly);
   const found = view.connection.all<{ row: number; id: string }>(
     `SELECT old.row, m.id FROM json_each(?) AS asked
      CROSS JOIN __service_memory AS old ON old.row = asked.value

@@ -10,6 +10,7 @@ import { isBatched } from "../core/database-state.ts";
 import { isNumber, formatNumber, type Json } from "../core/docs-json.ts";
 import type { View } from "../core/transaction.ts";
 import { fingerprintParameters, fingerprintRows } from "./fingerprint-index.ts";
+import { statesSql } from "../standing/states.ts";
 import { presence } from "./memory-presence.ts";
 
 export interface Identity {
@@ -20,20 +21,27 @@ export interface Identity {
   readonly sessionId: string | undefined;
 }
 
-/** The active memory of that fingerprint; `present` is 0 when it has expired and waits for a sweep. */
+/** A memory that is the same; `present` is 0 when it has expired and waits for a sweep. */
+export interface Same {
+  readonly row: number;
+  readonly id: string;
+  readonly expiresAt: number | null;
+  readonly present: number;
+}
+
+/** The memory of that fingerprint which is in the state. */
 export function findDuplicate(
   view: View,
   identity: Uint8Array,
-):
-  | { readonly row: number; readonly id: string; readonly expiresAt: number | null; readonly present: number }
-  | undefined {
-  const present = presence(view, { superseded: false });
+  state: "active" | "proposed" = "active",
+): Same | undefined {
+  const present = presence(view, [state]);
   const [rows, ...params] = isBatched(view.connection)
     ? [`m.row IN (${fingerprintRows}) AND`, ...fingerprintParameters(identity)]
     : [""];
   return view.connection.get(
     `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
-      `WHERE ${rows} m.fingerprint = ? AND m.superseded_by IS NULL`,
+      `WHERE ${rows} m.fingerprint = ? AND ${statesSql("m", [state])}`,
     ...present.params,
     ...params,
     identity,

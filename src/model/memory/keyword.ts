@@ -12,6 +12,7 @@ import { rankByWords, type Neighbour, type Searched, type WordAnswer, type WordS
 import { admitter, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { addWords, removeWords, renewWords, type RowTexts, type WordTable } from "../text/word-batches.ts";
+import { stateOf } from "../standing/states.ts";
 import { indexedText, originText } from "../text/words.ts";
 
 /** What a memory says, column by column, as far as words can find it. */
@@ -25,9 +26,25 @@ interface StoredText {
   readonly content: string;
   readonly source: string | null;
   readonly createdAt: number;
+  readonly supersededBy: string | null;
 }
 
-function foldTexts({ row, topicKey, keywords, summary, content, source, createdAt }: StoredText): RowTexts {
+/** A proposal says nothing yet: its words are neither found nor counted. */
+const nothingSaid = roles.map(() => "");
+
+function foldTexts({ supersededBy, ...stored }: StoredText): RowTexts {
+  return stateOf(supersededBy) === "proposed" ? { row: stored.row, texts: nothingSaid } : foldSaid(stored);
+}
+
+function foldSaid({
+  row,
+  topicKey,
+  keywords,
+  summary,
+  content,
+  source,
+  createdAt,
+}: Omit<StoredText, "supersededBy">): RowTexts {
   const body = textLeaves(readContent("content", content).value, limits.indexedTextBytesMax).join("\n");
   const texts = [`${topicKey ?? ""} ${keywords ?? ""}`, summary, body, originText(source ?? undefined, createdAt)];
   return { row, texts: texts.map(indexedText) };
@@ -39,8 +56,8 @@ export const memoryWords: WordTable = {
   readRows: (connection, above, upTo) =>
     connection
       .all<StoredText>(
-        `SELECT row, topic_key AS topicKey, keywords, summary, content, source, created_at AS createdAt
-         FROM __service_memory WHERE row > ? AND row <= ? ORDER BY row`,
+        `SELECT row, topic_key AS topicKey, keywords, summary, content, source, created_at AS createdAt,
+           superseded_by AS supersededBy FROM __service_memory WHERE row > ? AND row <= ? ORDER BY row`,
         above,
         upTo,
       )

@@ -6,6 +6,7 @@
  * know it) is read as well. Elsewhere the newest rows are looked at, and of older ones those that have a topic.
  */
 import type { Tx, View } from "../core/transaction.ts";
+import { activeOnly } from "../standing/states.ts";
 import { presence } from "./memory-presence.ts";
 import type { MemoryType } from "./memory-record.ts";
 
@@ -37,7 +38,7 @@ export interface Latest {
 /** The newest active memories of the type, the newest first, at most `most`. */
 export function latestMemories(view: View, type: MemoryType, most: number): Latest {
   const { connection } = view;
-  const present = presence(view, { superseded: false });
+  const present = presence(view, activeOnly);
   const isIndexed =
     type === "instruction" &&
     connection.get("SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?", instructionIndex) !== undefined;
@@ -69,7 +70,7 @@ export function latestMemories(view: View, type: MemoryType, most: number): Late
 
 /** Those up to this row that have a topic, the newest first. */
 function withTopic(view: View, type: MemoryType, upTo: number, most: number): readonly FoundMemory[] {
-  const present = presence(view, { superseded: false });
+  const present = presence(view, activeOnly);
   return view.connection.all(
     `SELECT m.row, m.id FROM (
        SELECT row, type FROM __service_memory INDEXED BY __service_memory_current

@@ -9,6 +9,7 @@ import { limits } from "../../base/limits.ts";
 import { removeMemories } from "./memory-removal.ts";
 import type { MemoryRetention } from "../core/retention.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { supersededSql } from "../standing/states.ts";
 
 /** Where the next turn on the same file goes on. Good for as long as the file is open, under any bounds. */
 export interface AgingPosition {
@@ -92,7 +93,8 @@ function removeOldEvents(
  */
 function removeOldSuperseded(tx: Tx, untilMs: number, rowsMax: number): number {
   const first = tx.connection.all<{ row: number; superseded_at: number }>(
-    "SELECT row, superseded_at FROM __service_memory WHERE superseded_by IS NOT NULL ORDER BY superseded_by LIMIT ?",
+    `SELECT row, superseded_at FROM __service_memory AS m WHERE superseded_by IS NOT NULL AND ${supersededSql("m")}
+     ORDER BY superseded_by LIMIT ?`,
     rowsMax,
   );
   return remove(
@@ -110,14 +112,7 @@ export function findExcess(
   { countMax, topic: from }: { readonly countMax: number } & Pick<AgingPosition, "topic">,
 ): { readonly found: boolean } & Pick<AgingPosition, "topic"> {
   const topics = topicsAfter(view, from, limits.sweepLooksMax);
-  const isOver = ({ topicKey, type, members }: Topic): boolean =>
-    members > countMax &&
-    view.connection.get<{ n: number }>(
-      "SELECT count(*) AS n FROM __service_memory WHERE topic_key = ? AND type = ? AND superseded_by IS NOT NULL",
-      topicKey,
-      type,
-    )!.n > countMax;
-  if (topics.some(isOver)) return { found: true };
+  if (topics.some((one) => countExcess(view, one, countMax) > 0)) return { found: true };
   const last = topics.at(-1);
   return {
     found: false,
@@ -128,13 +123,24 @@ export function findExcess(
 interface Topic {
   readonly topicKey: string;
   readonly type: string;
+  /** In whatever state. */
   readonly members: number;
-  readonly newest: number;
+}
+
+/** How many superseded memories the topic has beyond that many. */
+function countExcess(view: View, { topicKey, type, members }: Topic, countMax: number): number {
+  if (members <= countMax) return 0;
+  const { n } = view.connection.get<{ n: number }>(
+    `SELECT count(*) AS n FROM __service_memory AS m WHERE topic_key = ? AND type = ? AND ${supersededSql("m")}`,
+    topicKey,
+    type,
+  )!;
+  return Math.max(0, n - countMax);
 }
 
 function topicsAfter({ connection }: View, from: AgingPosition["topic"], most: number): readonly Topic[] {
   return connection.all<Topic>(
-    `SELECT topic_key AS topicKey, type, count(*) AS members, max(row) AS newest FROM __service_memory
+    `SELECT topic_key AS topicKey, type, count(*) AS members FROM __service_memory
      WHERE topic_key IS NOT NULL AND (topic_key, type) > (?, ?) GROUP BY topic_key, type
        ORDER BY topic_key, type LIMIT ?`,
     from?.topicKey ?? "",
@@ -144,8 +150,7 @@ function topicsAfter({ connection }: View, from: AgingPosition["topic"], most: n
 }
 
 /**
- * Looks at the topics after `from`, at most `rowsMax` of them. The active memory of a topic is its newest, and of the
- * others the oldest go.
+ * Looks at the topics after `from`, at most `rowsMax` of them. Of the superseded memories of a topic the oldest go.
  */
 function removeExcess(
   tx: Tx,
@@ -156,24 +161,20 @@ function removeExcess(
   const topics = topicsAfter(tx, from, rowsMax);
   let removed = 0;
   let passed = from;
-  for (const { topicKey, type, members, newest } of topics) {
-    if (members > countMax) {
-      const active = tx.connection.get<{ n: number }>(
-        "SELECT superseded_by IS NULL AS n FROM __service_memory WHERE row = ?",
-        newest,
-      )!.n;
-      const excess = Math.min(members - active - countMax, rowsMax - removed);
-      if (excess > 0)
-        removed += remove(
-          tx,
-          tx.connection.all<{ row: number }>(
-            "SELECT row FROM __service_memory WHERE topic_key = ? AND type = ? ORDER BY row LIMIT ?",
-            topicKey,
-            type,
-            excess,
-          ),
-        );
-    }
+  for (const one of topics) {
+    const { topicKey, type } = one;
+    const excess = Math.min(countExcess(tx, one, countMax), rowsMax - removed);
+    if (excess > 0)
+      removed += remove(
+        tx,
+        tx.connection.all<{ row: number }>(
+          `SELECT row FROM __service_memory AS m WHERE topic_key = ? AND type = ? AND ${supersededSql("m")}
+           ORDER BY row LIMIT ?`,
+          topicKey,
+          type,
+          excess,
+        ),
+      );
     // This topic may have more: the next turn looks at it again.
     if (removed >= rowsMax) return passed ? { topic: passed } : { topic: { topicKey: "", type: "" } };
     passed = { topicKey, type };

@@ -4,6 +4,7 @@
  * Always true:
  * - an ingest is recallable when it commits, and the same ingest again changes nothing
  * - a topic has at most one active memory of a type
+ * - a proposal is stored and changes nothing else; it comes in as any memory does when it is approved
  * - what has expired is invisible from that instant on (model/memory/memory-presence), whether or not a sweep has come
  *   by
  *
@@ -14,7 +15,7 @@ import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
-import { findDuplicate, fingerprint } from "./duplicates.ts";
+import { findDuplicate, fingerprint, type Same } from "./duplicates.ts";
 import { noteFingerprint } from "./fingerprint-index.ts";
 import { indexMemory } from "./keyword.ts";
 import { indexInstructions } from "./latest-memories.ts";
@@ -26,6 +27,7 @@ import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx } from "../core/transaction.ts";
+import { stateMarks } from "../standing/states.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 
 export const summaryBytesMax = 8 * 1024;
@@ -52,12 +54,15 @@ export interface MemoryInput {
   readonly metadata?: string;
   /** Pins it, and the existing one of a duplicate; false and absent change nothing. */
   readonly pinned?: boolean;
+  /** Whether it waits for a review instead of being taken in. */
+  readonly proposed?: boolean;
 }
 
 /** The outcome for one memory of a batch. */
 export interface IngestResult {
   id: string;
-  status: "created" | "duplicate";
+  /** `proposed` for one that waits for a review, also where the same waited already. */
+  status: "created" | "duplicate" | "proposed";
   superseded: string[];
   /** Absent when no vector came, or when a duplicate had one already. */
   embedding?: Embedded;
@@ -113,10 +118,29 @@ export function ingest(
   tx: Tx,
   input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number },
 ): { results: IngestResult[] } {
-  return { results: input.memories.map((memory) => ingestOne(tx, memory, input.taskTtlMaxSecs ?? Infinity)) };
+  const { taskTtlMaxSecs = Infinity } = input;
+  return {
+    results: input.memories.map(
+      (memory) => takeIn(tx, memory, { expiresAt: computeExpiry(tx, memory, taskTtlMaxSecs) }).result,
+    ),
+  };
 }
 
-function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestResult {
+/** What is known of a memory beside what it says, as it is taken in. */
+export interface Arrival {
+  /** The id that it has already. */
+  readonly id?: string;
+  readonly expiresAt: number | null;
+}
+
+/** What became of a memory, and the row that it is, or is the same as. */
+export interface TakenIn {
+  readonly result: IngestResult;
+  readonly row: number;
+}
+
+/** Takes in one memory that passed the checks of an ingest. */
+export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   const content = readContent("content", memory.content);
   const identity = fingerprint({
     ...memory,
@@ -124,16 +148,15 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
     sessionId: memory.sessionId,
     content: content.value,
   });
-  const same = findDuplicate(tx, identity);
-  if (same?.present) return acknowledge(tx, same, memory);
-  // Removed here and now: what is gone must neither answer for the new memory nor block it.
-  if (same) removeMemories(tx, [same.row]);
+  const same = findPresent(tx, identity, "active");
+  if (same) return { result: acknowledge(tx, same, memory), row: same.row };
+  const pending = memory.proposed ? findPresent(tx, identity, "proposed") : undefined;
+  if (pending) return { result: proposeAgain(tx, pending, memory), row: pending.row };
 
-  const id = `mem_${tx.newId()}`;
-  const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
-  const expiresAt = computeExpiry(tx, memory, taskTtlMaxSecs);
+  const { id = `mem_${tx.newId()}`, expiresAt } = arrival;
+  const superseded = memory.proposed ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
-  if (memory.type === "instruction") indexInstructions(tx);
+  if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
@@ -141,12 +164,25 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const hasOrigin = (memory.sessionId ?? memory.source) !== undefined;
   if (hasOrigin || !isBatched(tx.connection)) addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
-  return withEmbedding(
-    { id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) },
-    tx,
-    row,
-    memory,
-  );
+  const status = memory.proposed ? "proposed" : "created";
+  const result = { id, status, superseded, ...(expiresAt !== null && { expiresAt }) } as const;
+  return { result: withEmbedding(result, tx, row, memory), row };
+}
+
+/** The same memory in the state, if there is one. */
+function findPresent(tx: Tx, identity: Uint8Array, state: "active" | "proposed"): Same | undefined {
+  const same = findDuplicate(tx, identity, state);
+  if (same?.present) return same;
+  // Removed here and now: what is gone must neither answer for the new memory nor block it.
+  if (same) removeMemories(tx, [same.row]);
+  return undefined;
+}
+
+/** A proposal of what waits already: who proposed it is added, and nothing that a reviewer may have seen changes. */
+function proposeAgain(tx: Tx, { id, row, expiresAt }: Same, memory: MemoryInput): IngestResult {
+  if (!isOwnOrigin(tx, row, memory)) addProvenance(tx, row, memory);
+  if (memory.sessionId !== undefined) ensureSession(tx, memory.sessionId);
+  return { id, status: "proposed", superseded: [], ...(expiresAt !== null && { expiresAt }) };
 }
 
 function computeExpiry(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
@@ -156,23 +192,16 @@ function computeExpiry(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): num
 
 /**
  * A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs
- * nothing.
+ * nothing. A proposal adds nothing at all.
  */
-function acknowledge(
-  tx: Tx,
-  same: { readonly row: number; readonly id: string; readonly expiresAt: number | null },
-  memory: MemoryInput,
-): IngestResult {
+function acknowledge(tx: Tx, same: Same, memory: MemoryInput): IngestResult {
+  const { id, row, expiresAt } = same;
+  const result = { id, status: "duplicate" as const, superseded: [], ...(expiresAt !== null && { expiresAt }) };
+  if (memory.proposed) return result;
   const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
-  const { id, row, expiresAt } = same;
   if (memory.pinned) pinMemory(tx, row);
-  return withEmbedding(
-    { id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) },
-    tx,
-    row,
-    memory,
-  );
+  return withEmbedding(result, tx, row, memory);
 }
 
 function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
@@ -188,7 +217,11 @@ function isOwnOrigin({ connection }: Tx, row: number, { sessionId, source }: Mem
 }
 
 /** Records who said it, and says whether that was not known yet. */
-function addProvenance(tx: Tx, row: number, { sessionId = "", source = "" }: MemoryInput): boolean {
+export function addProvenance(
+  tx: Tx,
+  row: number,
+  { sessionId = "", source = "" }: Pick<MemoryInput, "sessionId" | "source">,
+): boolean {
   return (
     tx.connection.run(
       "INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -200,7 +233,8 @@ function addProvenance(tx: Tx, row: number, { sessionId = "", source = "" }: Mem
 }
 
 /** Marks the topic's active memory as superseded by `id`, and gives its id. */
-function supersede(tx: Tx, type: string, topicKey: string, id: string): string[] {
+function supersede(tx: Tx, type: string, topicKey: string | undefined, id: string): string[] {
+  if (topicKey === undefined) return [];
   const old = tx.connection.get<{ row: number; id: string }>(
     "SELECT row, id FROM __service_memory WHERE topic_key = ? AND type = ? AND superseded_by IS NULL",
     topicKey,
@@ -228,8 +262,8 @@ interface NewMemory {
 function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory): number {
   return tx.connection.run(
     `INSERT INTO __service_memory (id, type, created_at, expires_at, topic_key, session_id, source,
-       fingerprint, keywords, summary, content)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       fingerprint, keywords, summary, content, superseded_by, superseded_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     id,
     memory.type,
     tx.nowMs,
@@ -241,5 +275,7 @@ function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory)
     memory.keywords ?? null,
     memory.summary,
     content,
+    memory.proposed ? stateMarks.proposed : null,
+    memory.proposed ? tx.nowMs : null,
   ).lastInsertRowid;
 }

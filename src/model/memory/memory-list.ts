@@ -53,14 +53,14 @@ export function checkList(input: ListInput): void {
 
 /** Refuses to forget everything because nothing was said. */
 export function checkDeletion(input: ListInput): void {
-  const { types, topicKey, sessionId, source, createdFromMs, createdToMs, filter } = input;
+  const { types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states } = input;
   if (
-    [types, topicKey, sessionId, source, createdFromMs, createdToMs, filter].every(
+    [types, topicKey, sessionId, source, createdFromMs, createdToMs, filter, states].every(
       (condition) => condition === undefined,
     )
   ) {
     throw invalid(
-      "give at least one of types, topic_key, session_id, source, created_from, created_to and filter; an " +
+      "give at least one of types, topic_key, session_id, source, created_from, created_to, filter and status; an " +
         "empty filter holds of every memory",
     );
   }

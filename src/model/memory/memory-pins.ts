@@ -8,6 +8,7 @@
  */
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
+import { activeOnly } from "../standing/states.ts";
 import { presence } from "./memory-presence.ts";
 
 const table = "__service_memory_pin";
@@ -57,7 +58,7 @@ export function pinnedMemories(
   most: number,
 ): { readonly row: number; readonly id: string }[] {
   if (!view.connection.hasTable(table)) return [];
-  const present = presence(view, { superseded: false });
+  const present = presence(view, activeOnly);
   return view.connection.all(
     `SELECT m.row, m.id
      FROM (SELECT memory, created_at FROM ${table} ORDER BY memory DESC LIMIT ${pinsLookedAtMax}) AS p

@@ -7,6 +7,7 @@
  */
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";
 import type { View } from "../core/transaction.ts";
+import { statesSql, supersededSql, type MemoryState } from "../standing/states.ts";
 
 /** A condition on `__service_memory AS m`. */
 export interface Presence {
@@ -14,8 +15,8 @@ export interface Presence {
   readonly params: readonly SqlParameter[];
 }
 
-/** Holds of the memories that are there; `superseded` says whether the caller lets superseded ones through at all. */
-export function presence({ nowMs, retention = {} }: View, { superseded }: { readonly superseded: boolean }): Presence {
+/** Holds of the memories that are there, of those in the states that the caller lets through at all. */
+export function presence({ nowMs, retention = {} }: View, states: readonly MemoryState[]): Presence {
   const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
   const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
   const params: SqlParameter[] = [nowMs];
@@ -23,16 +24,18 @@ export function presence({ nowMs, retention = {} }: View, { superseded }: { read
     all.push("(m.type <> 'event' OR m.created_at > ?)");
     params.push(nowMs - eventMaxAgeMs);
   }
-  if (!superseded) return { sql: [...all, "m.superseded_by IS NULL"].join(" AND "), params };
+  all.push(statesSql("m", states));
+  if (!states.includes("superseded")) return { sql: all.join(" AND "), params };
+  const isOther = `(${supersededSql("m")}) IS NOT TRUE`;
   if (supersededMaxAgeMs !== undefined) {
-    all.push("(m.superseded_by IS NULL OR m.superseded_at > ?)");
+    all.push(`(${isOther} OR m.superseded_at > ?)`);
     params.push(nowMs - supersededMaxAgeMs);
   }
   if (supersededMaxCount !== undefined) {
     // The newest of a topic stay. Counts no further than it must.
-    all.push(`(m.superseded_by IS NULL OR (SELECT count(*) FROM (
+    all.push(`(${isOther} OR (SELECT count(*) FROM (
       SELECT 1 FROM __service_memory AS n WHERE n.topic_key = m.topic_key AND n.type = m.type
-        AND n.superseded_by IS NOT NULL AND n.row > m.row LIMIT ?)) < ?)`);
+        AND ${supersededSql("n")} AND n.row > m.row LIMIT ?)) < ?)`);
     params.push(supersededMaxCount, supersededMaxCount);
   }
   return { sql: all.join(" AND "), params };

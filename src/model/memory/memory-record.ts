@@ -2,6 +2,7 @@
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { joinedPins } from "./memory-pins.ts";
 import type { View } from "../core/transaction.ts";
+import { stateOf } from "../standing/states.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
 export type MemoryType = (typeof memoryTypes)[number];
@@ -40,6 +41,10 @@ export interface MemoryRecord {
   source: string | null;
   createdAt: number;
   supersededBy: string | null;
+  /** Absent where `supersededBy` says all: active or superseded. */
+  status?: "proposed" | "completed";
+  /** Of a completed task. */
+  completedAt?: number;
   /** On tasks only. */
   expiresAt?: number;
   /** JSON text of an object; absent when it was stored with none. */
@@ -59,7 +64,8 @@ export interface MemoryRecord {
 }
 
 /** A record as SQL gives it. */
-type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned"> & {
+type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "status" | "completedAt"> & {
+  readonly supersededAt: number | null;
   readonly expiresAt: number | null;
   readonly metadata: string | null;
   readonly pinned: number;
@@ -72,16 +78,28 @@ export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[
   const found = view.connection.all<FoundRecord>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
        m.keywords, m.session_id AS sessionId, m.source,
-            m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
+            m.created_at AS createdAt, m.superseded_by AS supersededBy,
+            m.superseded_at AS supersededAt, m.expires_at AS expiresAt,
             ${column} AS metadata, ${pins.column} AS pinned
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
        ${join} ${pins.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, pinned, ...record }) => ({
+  return found.map(({ expiresAt, metadata, pinned, supersededBy, supersededAt, ...record }) => ({
     ...record,
+    ...standing(supersededBy, supersededAt),
     ...(expiresAt !== null && { expiresAt }),
     ...(metadata !== null && { metadata }),
     ...(pinned === 1 && { pinned: true as const }),
   }));
+}
+
+/** The state of a row, as a record tells it. */
+function standing(
+  supersededBy: string | null,
+  supersededAt: number | null,
+): Pick<MemoryRecord, "supersededBy" | "status" | "completedAt"> {
+  const state = stateOf(supersededBy);
+  if (state === "active" || state === "superseded") return { supersededBy };
+  return { supersededBy: null, status: state, ...(state === "completed" && { completedAt: supersededAt! }) };
 }

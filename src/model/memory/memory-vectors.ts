@@ -7,6 +7,7 @@
  * who embeds, and by what means.
  */
 import type { Tx, View } from "../core/transaction.ts";
+import { decodeStoredVector } from "../index/vector-index.ts";
 import {
   deleteVector,
   deleteVectors,
@@ -140,4 +141,25 @@ export function removeOutdatedSpaces(
   );
   for (const { owner } of owners) deleteVector(tx, retired, owner);
   return { more: true };
+}
+
+/** The vector of the memory of this row and who made it, as it would come in with it; nothing where it has none. */
+export function memoryVector(
+  view: View,
+  row: number,
+): { readonly embedding?: Float32Array; readonly embeddedBy?: Maker } {
+  const space = memorySpace(view);
+  const stored =
+    space &&
+    view.connection.get<{ embedding: Uint8Array }>(
+      "SELECT embedding FROM __service_vector WHERE space = ? AND owner = ?",
+      space.space,
+      row,
+    );
+  if (!space || !stored) return {};
+  const embeddedBy = findMaker(view, space);
+  return {
+    embedding: decodeStoredVector({ owner: row, embedding: stored.embedding }, space.dimension),
+    ...(embeddedBy && { embeddedBy }),
+  };
 }

@@ -10,6 +10,7 @@ import { checkFilter } from "../docs/metadata-filter.ts";
 import { presence } from "./memory-presence.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import type { View } from "../core/transaction.ts";
+import { activeOnly, memoryStates, type MemoryState } from "../standing/states.ts";
 
 /** The filters of a request. */
 export interface Filters {
@@ -18,6 +19,10 @@ export interface Filters {
   readonly sessionId?: string;
   readonly source?: string;
   readonly includeSuperseded?: boolean;
+  /** Also tasks that were completed. */
+  readonly includeCompleted?: boolean;
+  /** In these states only, instead of active ones and those that are included. */
+  readonly states?: readonly string[];
   /** Stored at or after this time, in Unix milliseconds. */
   readonly createdFromMs?: number;
   /** Stored before this time. */
@@ -27,13 +32,34 @@ export interface Filters {
 }
 
 /** Refuses filters that no state of the database could answer. Reads nothing. */
-export function checkFilters({ types, sessionId, source, filter }: Filters): void {
+export function checkFilters(filters: Filters): void {
+  const { types, sessionId, source, filter } = filters;
+  checkStates(filters);
   for (const type of types ?? []) {
     if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
   }
   if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
   if (filter !== undefined) checkFilter("filter", filter);
+}
+
+function checkStates({ states, includeSuperseded, includeCompleted }: Filters): void {
+  if (states === undefined) return;
+  if (states.some((state) => !memoryStates.includes(state as MemoryState)))
+    throw invalid(`status must be among ${memoryStates.join(", ")}`);
+  if (includeSuperseded || includeCompleted)
+    throw invalid("status says which states are given: leave include_superseded and include_completed out beside it");
+}
+
+/** The states that the filters let through. */
+function statesIn({ states, includeSuperseded, includeCompleted }: Filters): readonly MemoryState[] {
+  if (states !== undefined) return states as readonly MemoryState[];
+  if (!includeSuperseded && !includeCompleted) return activeOnly;
+  return [
+    ...activeOnly,
+    ...(includeSuperseded ? (["superseded"] as const) : []),
+    ...(includeCompleted ? (["completed"] as const) : []),
+  ];
 }
 
 export function checkTime(field: string, timeMs: number | undefined): void {
@@ -55,7 +81,7 @@ export interface Conditions {
  * saying.
  */
 export function buildConditions(view: View, filters: Filters): Conditions {
-  const present = presence(view, { superseded: filters.includeSuperseded ?? false });
+  const present = presence(view, statesIn(filters));
   const all = [present.sql];
   const params: SqlParameter[] = [...present.params];
   const common = all.length;

@@ -4,11 +4,13 @@
  * Always true: what has expired is invisible from that instant on (model/memory/memory-presence), whether or not a
  * sweep has come by.
  */
-import { invalid } from "../../base/faults/errors.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { checkText } from "../../format/core/names.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { readMetadata, replaceMetadata } from "../docs/memory-metadata.ts";
+import { memoryStates, stateMarks, stateOf, type MemoryState } from "../standing/states.ts";
+import { findDuplicate } from "./duplicates.ts";
 import { reindexMemory } from "./keyword.ts";
 import { keywordsBytesMax } from "./memory-ingest.ts";
 import { pinMemory, unpinMemories } from "./memory-pins.ts";
@@ -16,9 +18,9 @@ import { presence } from "./memory-presence.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
 
-/** The row of a memory that is there to be seen. */
-function findRow(view: View, id: string): number | undefined {
-  const present = presence(view, { superseded: true });
+/** The row of a memory that is there to be seen, in whatever state, or in one of these. */
+export function findRow(view: View, id: string, states: readonly MemoryState[] = memoryStates): number | undefined {
+  const present = presence(view, states);
   return view.connection.get<{ row: number }>(
     `SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`,
     id,
@@ -35,7 +37,7 @@ export function getMemory(view: View, input: { readonly id: string }): MemoryRec
 
 /** What the memory has superseded itself, oldest first. */
 function supersededBy(view: View, id: string): string[] {
-  const present = presence(view, { superseded: true });
+  const present = presence(view, ["superseded"]);
   return view.connection
     .all<{ id: string }>(
       `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
@@ -54,12 +56,14 @@ export interface MemoryChange {
   readonly keywords?: string;
   /** Of a task: how long it lives from now on; 0 ends it. */
   readonly ttlSecs?: number;
+  /** Of a task: whether it is done. */
+  readonly completed?: boolean;
 }
 
 /** Refuses a change of nothing, and what no memory can have. Reads nothing. */
-export function checkChange({ pinned, metadata, keywords, ttlSecs }: MemoryChange): void {
-  if ((pinned ?? metadata ?? keywords ?? ttlSecs) === undefined)
-    throw invalid("give at least one field to change: pinned, metadata, keywords, ttl");
+export function checkChange({ pinned, metadata, keywords, ttlSecs, completed }: MemoryChange): void {
+  if ((pinned ?? metadata ?? keywords ?? ttlSecs ?? completed) === undefined)
+    throw invalid("give at least one field to change: pinned, metadata, keywords, ttl, completed");
   if (metadata !== undefined) readMetadata("metadata", metadata);
   if (keywords !== undefined && keywords !== "") checkText("keywords", keywords, keywordsBytesMax);
   if (ttlSecs !== undefined) checkTtl("ttl", ttlSecs);
@@ -71,10 +75,12 @@ export function checkChange({ pinned, metadata, keywords, ttlSecs }: MemoryChang
  */
 export function updateMemory(
   tx: Tx,
-  { id, pinned, metadata, keywords, ttlSecs, taskTtlMaxSecs }: MemoryUpdate,
+  { id, pinned, metadata, keywords, ttlSecs, completed, taskTtlMaxSecs }: MemoryUpdate,
 ): MemoryRecord | undefined {
   const row = findRow(tx, id);
   if (row === undefined) return undefined;
+  refuseProposal(tx, row);
+  if (completed !== undefined) changeCompletion(tx, row, completed);
   if (ttlSecs !== undefined) changeExpiry(tx, row, Math.min(ttlSecs, taskTtlMaxSecs ?? Infinity));
   if (pinned === true) pinMemory(tx, row);
   if (pinned === false) unpinMemories(tx, [row]);
@@ -88,6 +94,37 @@ export function updateMemory(
 interface MemoryUpdate extends MemoryChange {
   readonly id: string;
   readonly taskTtlMaxSecs?: number;
+}
+
+/** What a reviewer approves is what was proposed. */
+function refuseProposal({ connection }: Tx, row: number): void {
+  const sql = "SELECT 1 FROM __service_memory WHERE row = ? AND superseded_by = ?";
+  if (connection.get(sql, row, stateMarks.proposed) !== undefined)
+    throw new ServiceError("conflict", "the memory is a proposal, which does not change before it is reviewed");
+}
+
+/** A task that is done is not open: it is neither recalled nor the same as one that is to be done again. */
+function changeCompletion(tx: Tx, row: number, completed: boolean): void {
+  const { type, supersededBy, identity } = tx.connection.get<{
+    type: string;
+    supersededBy: string | null;
+    identity: Uint8Array;
+  }>("SELECT type, superseded_by AS supersededBy, fingerprint AS identity FROM __service_memory WHERE row = ?", row)!;
+  if (type !== "task") throw invalid("completed is allowed on a task only");
+  if ((stateOf(supersededBy) === "completed") === completed) return;
+  const open = completed ? undefined : findDuplicate(tx, identity);
+  if (open?.present)
+    throw new ServiceError(
+      "conflict",
+      `the same task is open as ${open.id}: complete that one, or leave this one done`,
+    );
+  if (open) removeMemories(tx, [open.row]);
+  tx.connection.run(
+    "UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?",
+    completed ? stateMarks.completed : null,
+    completed ? tx.nowMs : null,
+    row,
+  );
 }
 
 function changeExpiry({ connection, nowMs }: Tx, row: number, ttlSecs: number): void {

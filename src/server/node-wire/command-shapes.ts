@@ -47,6 +47,8 @@ const filters = {
   sessionId: maybe(text),
   source: maybe(text),
   includeSuperseded: maybe(boolean),
+  includeCompleted: maybe(boolean),
+  states: maybe(list(text)),
   createdFromMs: maybe(number),
   createdToMs: maybe(number),
   filter: maybe(text),
@@ -73,6 +75,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   ttlSecs: maybe(number),
   metadata: maybe(text),
   pinned: maybe(boolean),
+  proposed: maybe(boolean),
 });
 
 const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
@@ -144,8 +147,10 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     metadata: maybe(text),
     keywords: maybe(text),
     ttlSecs: maybe(number),
+    completed: maybe(boolean),
     taskTtlMaxSecs: maybe(number),
   }),
+  "memory.review": record({ ids: list(text), verdict: text }),
   "memory.forget": record({ id: text }),
   "memory.forget_many": record(listInput),
   "memory.erase": record({ couponId: text, target: erasureTarget, traceKey: bytes }),

@@ -43,6 +43,16 @@ export function retentionBy(policy: EffectivePolicy): Retention | undefined {
   };
 }
 
+/** Refuses a plain forget where a policy that cannot be read may ask for more. */
+export function refuseUnknownForget({ known }: EffectivePolicy): void {
+  if (!known)
+    throw new ServiceError(
+      "unavailable",
+      "whether a forget must be a tracked erasure is not known while the policy cannot be read",
+      { retryAfterSecs: 1 },
+    );
+}
+
 /**
  * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while that cannot be told.
  * `selfHosted` is what is known of where the text would go; undefined when it would go nowhere.

@@ -19,6 +19,7 @@ import { present } from "../call/data-messages.ts";
 import { jsonText, parseExact } from "../call/exact-json.ts";
 import { ingestInto } from "./ingest.ts";
 import { inputMessage } from "./memory-messages.ts";
+import { parseProposed } from "./review.ts";
 import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -41,10 +42,10 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
 }
 
 /** What the memories of a request carry. */
-type Provenance = Pick<MemoryInput, "sessionId" | "source">;
+type Provenance = Pick<MemoryInput, "sessionId" | "source" | "proposed">;
 
-function parseProvenance({ sessionId, source }: ExtractRequest): Provenance {
-  return present({ sessionId, source });
+function parseProvenance({ sessionId, source, status }: ExtractRequest): Provenance {
+  return present({ sessionId, source, proposed: parseProposed("status", status) });
 }
 
 function toMemoryInput({ type, summary, topicKey, keywords, detail }: Proposal, provenance: Provenance): MemoryInput {

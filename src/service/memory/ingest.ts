@@ -1,7 +1,8 @@
 /**
  * The one way in for memories, made by a client or by a model.
  *
- * Always true: nothing is written that `checkMemories` refuses, and no task outlives what policy allows.
+ * Always true: nothing is written that `checkMemories` refuses, no task outlives what policy allows, and what comes
+ * from a source that policy does not trust is a proposal.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
@@ -12,6 +13,7 @@ import { engineOptions, seen, type Context } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { readProfilePolicy } from "../handlers/governance.ts";
 import { inputBytes } from "./memory-messages.ts";
+import { withDemanded } from "./review.ts";
 import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -62,10 +64,14 @@ async function ingestAt(
   target: Target,
   memories: readonly MemoryInput[],
 ): Promise<Ingested> {
-  const { taskTtlMaxSecs } = await readProfilePolicy(node, address);
+  const policy = await readProfilePolicy(node, address);
+  const { taskTtlMaxSecs } = policy;
   const place = { namespace: address.ns, profile: address.profile, target };
   const prepared = await node.embedding?.memories(context, place, memories);
-  const input = { memories: prepared?.input ?? memories, ...present({ taskTtlMaxSecs }) };
+  const input = {
+    memories: withDemanded(prepared?.input ?? memories, policy),
+    ...present({ taskTtlMaxSecs }),
+  };
   const { value, txid } = seen(
     context,
     await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(input.memories))),

@@ -9,7 +9,7 @@ import { checkDeletion, checkList, type ListInput } from "../../model/memory/mem
 import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { jsonText } from "../call/exact-json.ts";
-import { readProfilePolicy } from "../handlers/governance.ts";
+import { readProfilePolicy, refuseUnknownForget } from "../handlers/governance.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
@@ -21,12 +21,14 @@ function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): 
   const { createdFrom, createdTo } = request;
   return {
     includeSuperseded: request.includeSuperseded,
+    includeCompleted: request.includeCompleted,
     ...present({
       topicKey: request.topicKey,
       sessionId: request.sessionId,
       source: request.source,
       createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
       createdToMs: createdTo === undefined ? undefined : Number(createdTo),
+      states: request.status?.split(","),
       limit: request.limit,
       cursor: request.cursor,
     }),
@@ -65,12 +67,7 @@ export function memoryListHandlers(node: NodeParts): ListHandlers {
           "erasure.purge_on_forget makes every forget a tracked erasure, which many at once cannot be: forget " +
             "the memories one by one, or erase a topic or a session",
         );
-      if (!policy.known)
-        throw new ServiceError(
-          "unavailable",
-          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
-          { retryAfterSecs: 1 },
-        );
+      refuseUnknownForget(policy);
       const target = await requireProfileTarget(node, context, request);
       const { value, txid } = seen(
         context,

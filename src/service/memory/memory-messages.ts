@@ -11,6 +11,7 @@ import type { MemoryInput } from "../../model/memory/memory-ingest.ts";
 import type { MemoryRecord } from "../../model/memory/memory-record.ts";
 import { toEmbedding, present } from "../call/data-messages.ts";
 import { jsonText, setJson } from "../call/exact-json.ts";
+import { parseProposed } from "./review.ts";
 
 /** What the model layer takes in of a message, which is at the place; only its content is checked so far. */
 export function parseMemoryInput(place: string, message: MemoryInputMessage): MemoryInput {
@@ -29,6 +30,7 @@ export function parseMemoryInput(place: string, message: MemoryInputMessage): Me
       ttlSecs: message.ttl,
       metadata: jsonText(message, "metadata"),
       pinned: message.pinned || undefined,
+      proposed: parseProposed(`${place}.status`, message.status),
     }),
   };
 }
@@ -42,8 +44,14 @@ export function inputMessage({
   keywords,
   sessionId,
   source,
+  proposed,
 }: MemoryInput): MemoryInputMessage {
-  const message = create(MemoryInputSchema, { type, summary, ...present({ topicKey, keywords, sessionId, source }) });
+  const status = proposed ? "proposed" : undefined;
+  const message = create(MemoryInputSchema, {
+    type,
+    summary,
+    ...present({ topicKey, keywords, sessionId, source, status }),
+  });
   setJson(message, "content", content);
   return message;
 }
@@ -81,6 +89,8 @@ export function memoryMessage(record: MemoryRecord): Memory {
       explain: record.explain,
       currentId: record.currentId,
       pinned: record.pinned,
+      status: record.status,
+      completedAt: record.completedAt === undefined ? undefined : BigInt(record.completedAt),
     }),
   });
   setJson(message, "content", record.content);

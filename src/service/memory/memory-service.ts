@@ -12,12 +12,13 @@ import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/conte
 import { present } from "../call/data-messages.ts";
 import { erasureHandlers, eraseTracked } from "../handlers/erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
-import { readProfilePolicy } from "../handlers/governance.ts";
+import { readProfilePolicy, refuseUnknownForget } from "../handlers/governance.ts";
 import { memoryListHandlers } from "./memory-list-service.ts";
 import { ingestInto } from "./ingest.ts";
 import { parseMemoryInput, memoryMessage } from "./memory-messages.ts";
 import { profilePolicyHandlers } from "../handlers/policy-service.ts";
 import { recallHandlers } from "./recall.ts";
+import { reviewHandlers } from "./review.ts";
 import { reembedHandlers } from "./reembed.ts";
 import { updateHandlers } from "./update.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
@@ -61,13 +62,7 @@ function recordHandlers(
     async forgetMemory(request, context) {
       const policy = await readProfilePolicy(node, request);
       if (policy.purgeOnForget) return eraseTracked(node, context, request, policy);
-      // A plain forget is less than a policy that cannot be read may ask for.
-      if (!policy.known)
-        throw new ServiceError(
-          "unavailable",
-          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
-          { retryAfterSecs: 1 },
-        );
+      refuseUnknownForget(policy);
       const target = await requireProfileTarget(node, context, request);
       const { value, txid } = seen(
         context,
@@ -129,6 +124,7 @@ export function memoryHandlers(node: NodeParts): MemoryHandlers {
     ...recordHandlers(node),
     ...memoryListHandlers(node),
     ...updateHandlers(node),
+    ...reviewHandlers(node),
     ...recallHandlers(node),
     ...contextHandlers(node),
     ...askHandlers(node),

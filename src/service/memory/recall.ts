@@ -39,6 +39,7 @@ function parseRecall(request: RecallRequest): RecallInput {
   const { since, until, minScore, kPerType } = request;
   return {
     includeSuperseded: request.includeSuperseded,
+    includeCompleted: request.includeCompleted,
     includeTurns: request.includeTurns,
     searchTurns: request.searchTurns,
     explain: request.explain,

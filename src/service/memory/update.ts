@@ -13,8 +13,8 @@ import type { NodeParts } from "../handlers/node-parts.ts";
 export function updateHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "updateMemory"> {
   return {
     async updateMemory(request, context) {
-      const { id, pinned, keywords, ttl: ttlSecs } = request;
-      const change = present({ pinned, keywords, ttlSecs, metadata: jsonText(request, "metadata") });
+      const { id, pinned, keywords, ttl: ttlSecs, completed } = request;
+      const change = present({ pinned, keywords, ttlSecs, completed, metadata: jsonText(request, "metadata") });
       checkChange(change);
       const { taskTtlMaxSecs } = await readProfilePolicy(node, request);
       const target = await requireProfileTarget(node, context, request);

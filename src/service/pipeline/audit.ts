@@ -37,6 +37,8 @@ import type {
   IngestResponse,
   ListMemoriesResponse,
   RecallResponse,
+  ReviewMemoryRequest,
+  ReviewMemoryResponse,
   UpdateMemoryRequest,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
@@ -75,6 +77,11 @@ const memoryId = (request: Message): string =>
   toRecordId((request as ForgetMemoryRequest | GetMemoryRequest | UpdateMemoryRequest).id);
 const getDatabaseName = (request: Message): string => (request as Message & { readonly db: string }).db;
 
+/** The memory that is concerned, where it is one. */
+function onlyId({ ids }: ReviewMemoryRequest): string {
+  return ids.length === 1 ? toRecordId(ids[0]!) : "";
+}
+
 function toRecordId(id: string): string {
   return isRecordId(id) ? id : "";
 }
@@ -109,6 +116,15 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
     },
   ],
   ["MemoryService.UpdateMemory", { action: "memory.update", writes: true, resource: memoryId, count: () => 1 }],
+  [
+    "MemoryService.ReviewMemory",
+    {
+      action: "memory.review",
+      writes: true,
+      resource: (request) => onlyId(request as ReviewMemoryRequest),
+      count: (answer) => (answer as ReviewMemoryResponse).results.filter(({ status }) => status !== "unknown").length,
+    },
+  ],
   ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
   [
     "MemoryService.ForgetMemories",
@@ -299,8 +315,8 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
     errorCode: isOk ? undefined : result.code,
     grant: witness.grant?.(call.message, isOk ? result.message : undefined),
   });
-  // A forget that the policy turned into an erasure is recorded as both.
-  if (witness.action === "memory.forget" && context.erasureId !== undefined) {
+  // A forget or a rejection that the policy turned into an erasure is recorded as both.
+  if ((witness.action === "memory.forget" || witness.action === "memory.review") && context.erasureId !== undefined) {
     audit.record({
       ...place,
       identity,

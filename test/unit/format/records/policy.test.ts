@@ -47,6 +47,7 @@ const everything = {
   "memory.event_max_age_secs": 60,
   "memory.superseded_max_age_secs": 60,
   "memory.superseded_max_count": 1,
+  "memory.trusted_sources": ["books", "mail"],
   "ai_egress.extract": "deny",
   "ai_egress.ask": "self_hosted_only",
   "ai_egress.embed": "allow",
@@ -109,6 +110,11 @@ describe("a policy document", () => {
         `${path} must be one of allow, self_hosted_only, deny`,
       ],
     ),
+    [
+      "memory.trusted_sources",
+      ["books", {}, [""], [1], ["a", "a"], ["x".repeat(257)], Array.from({ length: 101 }, (_, n) => `s${n}`)],
+      "memory.trusted_sources must be a list of at most 100 different texts of 1 to 256 bytes",
+    ],
     ...(["audit.enabled", "audit.include_reads", "audit.include_data", "erasure.purge_on_forget"] as const).map(
       (path): [PolicyPath, unknown[], string] => [path, [0, 1, "true", {}], `${path} must be true or false`],
     ),
@@ -163,17 +169,20 @@ describe("tightening", () => {
   const caps = paths.filter((path) => typeof everything[path] === "number");
   const flags = paths.filter((path) => typeof everything[path] === "boolean");
   const egress = paths.filter((path) => typeof everything[path] === "string");
+  const sources = ["books", "mail", "web"];
 
   test.each([
     ...caps.map((path) => [path, [100, 99, 61]] as const),
     ...flags.map((path) => [path, [false, true]] as const),
     ...egress.map((path) => [path, egressOrder] as const),
+    ["memory.trusted_sources", [sources, ["books", "web"], ["web"], []]] as const,
   ])("governance-04: %s may go from the looser to the stricter, never back", (path, loosestFirst) => {
     for (const [at, own] of loosestFirst.entries()) {
       for (const [baseAt, base] of loosestFirst.entries()) {
-        expect(looserFields({ [path]: own }, { [path]: base }), `${own} where the namespace has ${base}`).toEqual(
-          at < baseAt ? [path] : [],
-        );
+        expect(
+          looserFields({ [path]: own }, { [path]: base }),
+          `${String(own)} where the namespace has ${String(base)}`,
+        ).toEqual(at < baseAt ? [path] : []);
         expect(strictest({ [path]: own }, { [path]: base })).toEqual({ [path]: loosestFirst[Math.max(at, baseAt)] });
       }
       expect(looserFields({ [path]: own }, {})).toEqual([]);
@@ -206,7 +215,9 @@ describe("tightening", () => {
             ? fc.constantFrom(...egressOrder)
             : typeof everything[path] === "boolean"
               ? fc.boolean()
-              : fc.integer({ min: 0, max: 5 }),
+              : path === "memory.trusted_sources"
+                ? fc.subarray(sources)
+                : fc.integer({ min: 0, max: 5 }),
         ]),
       ),
       { requiredKeys: [] },
@@ -216,10 +227,18 @@ describe("tightening", () => {
         const folded = strictest(...policies);
         for (const policy of policies) expect(looserFields(folded, policy)).toEqual([]);
         for (const path of paths) {
+          if (path === "memory.trusted_sources") continue;
           const said = policies.flatMap((policy) => policy[path] ?? []);
           if (said.length > 0) expect(said, path).toContain(folded[path]);
           else expect(folded, path).not.toHaveProperty([path]);
         }
+        const trusted = policies.flatMap((policy) => policy["memory.trusted_sources"] ?? []);
+        const lists = policies.filter((policy) => policy["memory.trusted_sources"] !== undefined);
+        expect(folded["memory.trusted_sources"]).toEqual(
+          lists.length === 0
+            ? undefined
+            : sources.filter((source) => trusted.filter((one) => one === source).length === lists.length),
+        );
         expect(strictest(...policies.toReversed())).toEqual(folded);
         expect(strictest(folded, ...policies)).toEqual(folded);
       }),
@@ -229,7 +248,7 @@ describe("tightening", () => {
 
 describe("a policy at rest", () => {
   // What came later is no other format: an older build keeps a field that it does not know.
-  const { "audit.include_data": _later, ...first } = everything;
+  const { "audit.include_data": _later, "memory.trusted_sources": _last, ...first } = everything;
   const sample: StoredPolicy = {
     revision: 3,
     updatedAtMs: 1_700_000_000_000,

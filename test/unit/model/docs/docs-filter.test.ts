@@ -112,6 +112,124 @@ describe("meaning", () => {
       "0123",
     ],
     ["$and of contradictions", [{ a: 1 }], { $and: [{ a: 1 }, { a: 2 }] }, ""],
+    ["a number in an array in an array picks, too", [{ a: [[5, [6]]] }, { a: [[6, 5]] }], { "a.0.1": 5 }, "1"],
+    ["what a number picked counts only as a whole", [{ a: [[5, [6]]] }], { "a.0.1": 6 }, ""],
+    ["a picked array is gone through by name", [{ a: [[{ b: 1 }, 2]] }, { a: [{ b: 1 }] }], { "a.0.b": 1 }, "01"],
+    ["a position past the end is not missing", [{ a: [] }, { a: [1] }, { a: 1 }, {}], { "a.1": null }, "23"],
+    ["nor is one in an array in an array", [{ a: [[1]] }, { a: [{}] }], { "a.0.1": null }, "1"],
+    ["an empty array is not null", [{ a: [] }, { a: [[]] }, { a: [null] }, {}], { a: null }, "23"],
+    [
+      "an empty array is not missing further in",
+      [{ a: [] }, { a: [[]] }, { a: [null] }, { a: [{}] }],
+      { "a.b": null },
+      "3",
+    ],
+    [
+      "not null holds of arrays without objects",
+      [{ a: [] }, { a: [1] }, { a: [{}] }, { a: 4 }],
+      { "a.b": { $ne: null } },
+      "01",
+    ],
+    ["$lte null is equality with null", [{ a: null }, {}, { a: 0 }, { a: [null] }], { a: { $lte: null } }, "013"],
+    ["nothing is less than null", [{ a: null }, {}, { a: 0 }], { a: { $lt: null } }, ""],
+    ["$not of $gte null", [{ a: null }, {}, { a: 0 }, { a: [] }], { a: { $not: { $gte: null } } }, "23"],
+    [
+      "arrays compare member by member",
+      [{ a: [1, 3] }, { a: [1] }, { a: [[1, 3]] }, { a: 9 }],
+      { a: { $gt: [1, 2] } },
+      "02",
+    ],
+    [
+      "objects compare by their fields",
+      [{ a: { x: 1 } }, { a: { x: 3 } }, { a: { x: 2, y: 0 } }],
+      { a: { $gte: { x: 2 } } },
+      "12",
+    ],
+    ["$all of values", [{ a: [1, 2, 3] }, { a: [1, 3] }, { a: 1 }, { a: [] }], { a: { $all: [1, 2] } }, "0"],
+    ["$all of one value is equality", [{ a: [1, 2] }, { a: 1 }, {}], { a: { $all: [1] } }, "01"],
+    ["$all of nothing", [{ a: [] }, { a: 1 }], { a: { $all: [] } }, ""],
+    [
+      "$all of $elemMatch",
+      [{ a: [{ b: 1 }, { b: 5 }] }, { a: [{ b: 1 }] }],
+      { a: { $all: [{ $elemMatch: { b: 1 } }, { $elemMatch: { b: { $gt: 4 } } }] } },
+      "0",
+    ],
+    [
+      "$size is of the array itself",
+      [{ a: [1, 2] }, { a: [[1, 2]] }, { a: [] }, { a: "ab" }, {}],
+      { a: { $size: 2 } },
+      "0",
+    ],
+    ["$size of what a number picked", [{ a: [[1, 2]] }, { a: [1, 2] }], { "a.0": { $size: 2 } }, "0"],
+    ["$size 0", [{ a: [] }, {}, { a: null }], { a: { $size: 0 } }, "0"],
+    ["$type by element", [{ a: [1, "x"] }, { a: "x" }, { a: 1 }, {}], { a: { $type: "string" } }, "01"],
+    ["$type array", [{ a: [] }, { a: 1 }, { a: [[1]] }], { a: { $type: "array" } }, "02"],
+    ["$type null is not missing", [{ a: null }, {}, { a: [null] }], { a: { $type: "null" } }, "02"],
+    ["$type of a list", [{ a: true }, { a: 1.5 }, { a: "x" }], { a: { $type: ["bool", "number"] } }, "01"],
+    [
+      "$regex anywhere in a text",
+      [{ a: "xabc" }, { a: "b" }, { a: 1 }, {}, { a: ["no", "ab"] }],
+      { a: { $regex: "ab+" } },
+      "04",
+    ],
+    [
+      "$regex with $options",
+      [{ a: "one\nTWO" }, { a: "two" }, { a: "one" }],
+      { a: { $regex: "^two$", $options: "im" } },
+      "01",
+    ],
+    [
+      "$regex i of other alphabets",
+      [{ a: "ÄRGER" }, { a: "ПРИВЕТ" }, { a: "x" }],
+      { a: { $regex: "ärger|привет", $options: "i" } },
+      "01",
+    ],
+    ["$not of $regex", [{ a: "x" }, { a: "y" }, {}, { a: 1 }], { a: { $not: { $regex: "x" } } }, "123"],
+    ["$nor", [{ a: 1 }, { b: 1 }, {}], { $nor: [{ a: 1 }, { b: 1 }] }, "2"],
+    [
+      "$elemMatch holds for one element",
+      [{ a: [{ b: 1, c: 1 }] }, { a: [{ b: 1 }, { c: 1 }] }, { a: { b: 1, c: 1 } }],
+      { a: { $elemMatch: { b: 1, c: 1 } } },
+      "0",
+    ],
+    [
+      "$elemMatch of operators",
+      [{ a: [1, 9] }, { a: [5] }, { a: 5 }, { a: [[5]] }],
+      { a: { $elemMatch: { $gt: 4, $lt: 6 } } },
+      "1",
+    ],
+    [
+      "$elemMatch with $or",
+      [{ a: [{ b: 1 }] }, { a: [{ c: 2 }] }, { a: [{ b: 2 }] }],
+      { a: { $elemMatch: { $or: [{ b: 1 }, { c: 2 }] } } },
+      "01",
+    ],
+    [
+      "$elemMatch with $or beside a field",
+      [{ a: [{ b: 1, d: 1 }] }, { a: [{ b: 1 }] }],
+      { a: { $elemMatch: { d: 1, $or: [{ b: 1 }] } } },
+      "0",
+    ],
+    [
+      "$elemMatch in $elemMatch",
+      [{ a: [{ b: [{ c: 1 }, { c: 2 }] }] }, { a: [{ b: [{ c: 3 }] }] }],
+      { a: { $elemMatch: { b: { $elemMatch: { c: 2 } } } } },
+      "0",
+    ],
+    [
+      "$elemMatch of arrays in arrays",
+      [{ a: [[1, 5], [2]] }, { a: [[1]] }, { a: [5] }],
+      { a: { $elemMatch: { $elemMatch: { $gt: 4 } } } },
+      "0",
+    ],
+    [
+      "$elemMatch takes an array for a document of positions",
+      [{ a: [[1, 2]] }, { a: [[2, 1]] }],
+      { a: { $elemMatch: { 0: 1 } } },
+      "0",
+    ],
+    ["$elemMatch of $ne", [{ a: [1, 1] }, { a: [1, 2] }, { a: [] }, {}], { a: { $elemMatch: { $ne: 1 } } }, "1"],
+    ["$not of $elemMatch", [{ a: [1] }, { a: [2] }, {}], { a: { $not: { $elemMatch: { $eq: 1 } } } }, "12"],
     ["operators inside a value are values", [{ a: { b: { $gt: 1 } } }, { a: { b: 2 } }], { a: { b: { $gt: 1 } } }, "0"],
   ];
 
@@ -153,7 +271,7 @@ describe("bounds", () => {
     expect(["0", "1"]).toContain(ids(shape(32)));
     for (const depth of [34, 60, 200])
       expect(refusal(() => ids(shape(depth)))).toMatch(
-        /^invalid_request: filter (nests \$and, \$or and \$not more than 32 deep|is nested too deep)/,
+        /^invalid_request: filter (nests \$and, \$or, .* and \$elemMatch more than 32 deep|is nested too deep)/,
       );
   });
 
@@ -203,6 +321,24 @@ describe("bounds", () => {
         ),
       ),
     ).toBe("0");
+    expect(ids(wide(380, (index) => ({ "x.y": { $elemMatch: { [`f${index}`]: 1 } } })))).toBe("");
+    expect(ids(wide(480, (index) => ({ x: { $elemMatch: { y: index } } })))).toBe("0");
+    const elements = (depth: number, leaf: PlainDoc): PlainDoc =>
+      nested(depth, (inner) => ({ x: { $elemMatch: inner } }), leaf);
+    for (const leaf of [{ y: 1 }, { "y.z.0.q": { $regex: "x" } }, wide(600, (index) => ({ y: { $lt: index } }))]) {
+      expect(ids(nested(10, (inner) => ({ $and: [{ $not: inner }, { a: 1 }] }), elements(8, leaf)))).toBe("");
+      expect(
+        ids(
+          elements(
+            8,
+            nested(10, (inner) => ({ $or: [{ $nor: [inner] }, { a: 1 }] }), leaf),
+          ),
+        ),
+      ).toBe("");
+    }
+    const values = nested(6, (inner) => ({ $elemMatch: nested(3, (one) => ({ $not: one }), inner) }), { $gt: 1 });
+    expect(ids({ x: { $elemMatch: { $not: { $not: { $not: values } } } } })).toBe("0");
+    expect(refusal(() => ids(elements(9, { y: 1 })))).toBe("invalid_request: filter nests $elemMatch more than 8 deep");
     expect(refusal(() => ids(wide(1001, (index) => ({ a: index }))))).toMatch(/^invalid_request: filter is too large/);
     expect(refusal(() => ids(wide(40, (index) => ({ [long]: { $gt: index } }))))).toMatch(
       /^invalid_request: filter is too large/,
@@ -218,17 +354,36 @@ describe("refusals name the place", () => {
     ["", "filter must be valid JSON"],
     ["[]", "filter must be an object"],
     ['"a"', "filter must be an object"],
-    ['{"$where":"1"}', "filter.$where is not an operator that can stand here; these can: $and, $or, $not"],
+    ['{"$where":"1"}', "filter.$where is not an operator that can stand here; these can: $and, $or, $nor, $not"],
     ['{"$gt":1}', "filter.$gt is not an operator that can stand here"],
-    ['{"a":{"$regex":"x"}}', "filter.a.$regex is not an operator of a field; these are: $eq,"],
+    ['{"a":{"$where":"x"}}', "filter.a.$where is not an operator of a field; these are: $eq,"],
+    ['{"a":{"$regex":5}}', "filter.a.$regex must be a string"],
+    ['{"a":{"$regex":"x","$options":5}}', "the $options beside filter.a.$regex must be a string"],
+    ['{"a":{"$options":"i"}}', "filter.a.$options needs a $regex beside it"],
+    ['{"a":{"$regex":"x","$options":"ix"}}', "filter.a.$regex has the options i, m, s, each once"],
+    ['{"a":{"$regex":"x","$options":"ii"}}', "filter.a.$regex has the options i, m, s, each once"],
+    ['{"a":{"$regex":"(secret"}}', "filter.a.$regex must be a regular expression of RE2: there are no back"],
+    ['{"a":{"$regex":"(a)\\\\1"}}', "filter.a.$regex must be a regular expression of RE2"],
+    ['{"a":{"$regex":"(?=a)"}}', "filter.a.$regex must be a regular expression of RE2"],
+    [`{"a":{"$regex":"${"x".repeat(1001)}"}}`, "filter.a.$regex must be at most 1000 characters"],
+    ['{"a":{"$regex":"a{900}b{900}"}}', "filter.a.$regex is too large"],
+    [`{"$and":[${Array(17).fill('{"a":{"$regex":"x"}}').join()}]}`, "filter has more than 16 $regex"],
+    ['{"a":{"$size":-1}}', "filter.a.$size must be a whole number from 0"],
+    ['{"a":{"$size":1.5}}', "filter.a.$size must be a whole number from 0"],
+    ['{"a":{"$type":"double"}}', "filter.a.$type must be one of null, number, string, object, array, bool, or an"],
+    ['{"a":{"$type":[]}}', "filter.a.$type must be one of"],
+    ['{"a":{"$all":1}}', "filter.a.$all must be an array"],
+    ['{"a":{"$all":[{"$gt":1}]}}', "filter.a.$all[0] must be a value or an $elemMatch"],
+    ['{"a":{"$elemMatch":1}}', "filter.a.$elemMatch must be an object"],
+    ['{"a":{"$elemMatch":{"$gt":1,"b":1}}}', "filter.a.$elemMatch.$gt is not an operator that can stand here"],
+    ['{"a":{"$elemMatch":{"b":{"$x":1}}}}', "filter.a.$elemMatch.b.$x is not an operator of a field"],
+    ['{"$nor":[]}', "filter.$nor must be an array of at least one filter"],
     ['{"a":{"$and":[]}}', "filter.a.$and is not an operator of a field"],
     ['{"a":{"$__proto__":1}}', "filter.a.$__proto__ is not an operator of a field"],
     ['{"a":{"$gt":1,"b":2}}', "filter.a mixes operators and fields"],
     ['{"a":{"$not":{"$gt":1,"b":2}}}', "filter.a.$not mixes operators and fields"],
     ['{"a":{"$not":5}}', "filter.a.$not must be an object of operators"],
     ['{"a":{"$not":{}}}', "filter.a.$not must be an object of operators"],
-    ['{"a":{"$gt":[1]}}', "filter.a.$gt must be a number, a string, a boolean or null"],
-    ['{"a":{"$lte":{}}}', "filter.a.$lte must be a number"],
     ['{"a":{"$in":1}}', "filter.a.$in must be an array"],
     ['{"a":{"$nin":{}}}', "filter.a.$nin must be an array"],
     ['{"a":{"$exists":1}}', "filter.a.$exists must be true or false"],

@@ -268,12 +268,15 @@ describe("filters", () => {
   test.each<[string, string]>([
     ["[]", "filter must be an object"],
     ['{"$where":"1"}', "filter.$where is not an operator that can stand here"],
-    ['{"a":{"$regex":"x"}}', "filter.a.$regex is not an operator of a field"],
+    ['{"a":{"$near":"x"}}', "filter.a.$near is not an operator of a field"],
     [
       JSON.stringify({ a: { $in: Array.from({ length: 1_001 }, (_, at) => at) } }),
       "filter.a.$in must have at most 1000 values, not 1001",
     ],
-    [`${'{"$not":'.repeat(33)}{}${"}".repeat(33)}`, "filter nests $and, $or and $not more than 32 deep"],
+    [
+      `${'{"$not":'.repeat(33)}{}${"}".repeat(33)}`,
+      "filter nests $and, $or, $nor, $not, $all and $elemMatch more than 32 deep",
+    ],
     [JSON.stringify({ $or: Array.from({ length: 2_001 }, () => ({ a: 1 })) }), "filter is too large"],
   ])("%.40s is refused before anything is read", (filter, message) => {
     expect(refusal(() => checkRecall({ query: "x", filter }))).toContain(`invalid_request: ${message}`);
