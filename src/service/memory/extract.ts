@@ -32,6 +32,8 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
   if (utf8Length(text) > extractTurnsBytesMax)
     throw invalid(`turns must be at most ${extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`);
   const turns = parseExact(text) as readonly Readonly<Record<string, unknown>>[];
+  // Behind the policy, which has the first word.
+  if (turns.length === 0) throw invalid("turns must hold at least one turn");
   return turns.map((turn, at) => {
     const { role, content } = turn;
     if (typeof role !== "string") throw invalid(`turns[${at}].role must be a string`);
