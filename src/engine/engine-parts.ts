@@ -249,6 +249,7 @@ export class EngineParts {
       readPermits,
       turn: (uuid, act) => this.turns.take(this.getTenant(uuid), act),
       findRetention: (uuid) => this.retentions.of(uuid),
+      pitrMs: (uuid) => this.retentions.pitrMs(uuid),
       manifestLanded: (uuid, bytes) => {
         this.counts.manifestPuts++;
         this.#bytesPut(bytes);

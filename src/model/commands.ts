@@ -13,6 +13,7 @@ import { nextDue } from "./next-expiry.ts";
 import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
 import { runRepeatable, type IdempotencyKey, type RepeatableAnswer } from "./core/idempotency.ts";
+import { listChanges } from "./core/change-log.ts";
 import { kvDeleteMany, kvGetMany, kvPutMany } from "./kv/kv-batches.ts";
 import { kvList } from "./kv/kv-list.ts";
 import { kvDelete, kvGet, kvPut, kvSweep } from "./kv/kv.ts";
@@ -135,6 +136,7 @@ export const readCommands = {
   "kv.get": kvGet,
   "kv.get_many": kvGetMany,
   "kv.list": kvList,
+  "changes.list": listChanges,
   "docs.find": findDocs,
   "docs.get": getDoc,
   "vector.search": searchVectors,

@@ -10,6 +10,8 @@ import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
+import { forgetChanges } from "./core/change-log.ts";
+import { note, type ChangeNote } from "./core/change-notes.ts";
 import { removeAnswers } from "./core/idempotency.ts";
 import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
@@ -64,6 +66,8 @@ export function erase(
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
   clearStatistics(tx);
   removeAnswers(tx);
+  forgetChanges(tx, namesErased(target, removed.memoryIds));
+  note(tx, "erasure", "erased", couponId);
   const traces = windows.traces(traceKey);
   journal(tx, couponId, {
     ...removed,
@@ -78,6 +82,32 @@ export function erase(
 
 /** What is known of what was erased. */
 type Removed = Pick<Erased, "memoryIds" | "records">;
+
+/** Tells the changes that name what the erasure takes. */
+function namesErased(target: ErasureTarget, memoryIds: readonly string[]): (change: ChangeNote) => boolean {
+  const memories = new Set(memoryIds);
+  const isTarget = (names: readonly (string | number)[], ...wanted: readonly (string | number)[]): boolean =>
+    wanted.every((name, at) => names[at] === name);
+  return ([kind, , ...names]) => {
+    if (kind === "memory") return memories.has(names[0] as string);
+    switch (target.kind) {
+      case "session":
+        return (kind === "session" || (kind === "turn" && target.turns)) && isTarget(names, target.sessionId);
+      case "turn":
+        return kind === "turn" && isTarget(names, target.sessionId, target.seq);
+      case "path":
+        return kind === "file" && (names[0] === target.path || String(names[0]).startsWith(`${target.path}/`));
+      case "key":
+        return kind === "kv" && isTarget(names, target.ns, target.key);
+      case "document":
+        return kind === "doc" && isTarget(names, target.collection, target.id);
+      case "vector":
+        return kind === "vector" && isTarget(names, target.collection, target.id);
+      default:
+        return false;
+    }
+  };
+}
 
 /** Removes the memories of the target, and its session; undefined when there is nothing. */
 function eraseMemories(
@@ -97,6 +127,7 @@ function eraseMemories(
   removeMemories(
     tx,
     rows.map(({ row }) => row),
+    "forgotten",
   );
   if (target.kind === "session") eraseSession(tx, target.sessionId, target.turns);
   const memoryIds = rows.map(({ id }) => id);

@@ -47,7 +47,7 @@ export function review(tx: Tx, { ids, verdict }: ReviewInput): { results: Review
       const row = findRow(tx, id, ["proposed"]);
       if (row === undefined) return { id, status: "unknown", superseded: [] };
       if (verdict === "approve") return approve(tx, id, row);
-      removeMemories(tx, [row]);
+      removeMemories(tx, [row], "reviewed");
       return { id, status: "rejected", superseded: [] };
     }),
   };
@@ -62,7 +62,7 @@ function approve(tx: Tx, id: string, row: number): Reviewed {
     "SELECT session_id AS sessionId, source FROM __service_memory_provenance WHERE memory = ?",
     row,
   );
-  removeMemories(tx, [row]);
+  removeMemories(tx, [row], "reviewed");
   const { result, row: taken } = takeIn(tx, memory, { id, expiresAt });
   for (const origin of origins) addProvenance(tx, taken, origin);
   const { status, superseded } = result;

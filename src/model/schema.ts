@@ -6,7 +6,7 @@
  */
 import { StoreError } from "../base/faults/errors.ts";
 import type { Connection } from "../sqlite/connection/connection.ts";
-import { schemaFormat, writerEpochIdBytes } from "./core/database-state.ts";
+import { keepingFormat, schemaFormat, writerEpochIdBytes } from "./core/database-state.ts";
 import { docsSchema } from "./docs/docs.ts";
 import { kvSchema } from "./kv/kv.ts";
 import { memorySchema } from "./memory/memory-schema.ts";
@@ -21,7 +21,7 @@ const stateSchema = (format: number): string => `
     format INTEGER NOT NULL,
     txid INTEGER NOT NULL,
     committed_at INTEGER NOT NULL,
-    tenure BLOB CHECK (length(tenure) = ${writerEpochIdBytes})
+    tenure BLOB CHECK (length(tenure) = ${writerEpochIdBytes})${format < keepingFormat ? "" : ",\n    changes BLOB"}
   ) STRICT;
   INSERT INTO __service_state (id, format, txid, committed_at, tenure) VALUES (1, ${format}, 0, 0, NULL);
 `;

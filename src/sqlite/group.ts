@@ -13,6 +13,8 @@ import { isSliceOver } from "./slices.ts";
 export interface Deferred {
   readonly atGroupEnd: (() => void)[];
   readonly afterCommit: (() => void)[];
+  /** What it says of its changes; this file hands it to the seal. */
+  readonly notes: string[];
 }
 
 export type CommandOutcome<Result> =
@@ -49,9 +51,9 @@ function changeMeter(connection: Connection): () => boolean {
 export function runGroup<Result>(
   connection: Connection,
   commands: readonly ((deferred: Deferred) => Result)[],
-  seal: () => void,
+  seal: (notes: readonly string[]) => void,
 ): GroupOutcome<Result> {
-  const deferred: Deferred = { atGroupEnd: [], afterCommit: [] };
+  const deferred: Deferred = { atGroupEnd: [], afterCommit: [], notes: [] };
   const outcomes: CommandOutcome<Result>[] = [];
   connection.run("BEGIN IMMEDIATE");
   try {
@@ -64,7 +66,7 @@ export function runGroup<Result>(
       return { outcomes, changed, afterCommit: [] };
     }
     for (const act of deferred.atGroupEnd) act();
-    seal();
+    seal(deferred.notes);
     connection.run("COMMIT");
   } catch (error) {
     connection.rollBack();
@@ -80,14 +82,16 @@ function runCommand<Result>(
   alone: boolean,
   changedSince: () => boolean,
 ): CommandOutcome<Result> {
-  const marks = [deferred.atGroupEnd.length, deferred.afterCommit.length] as const;
+  const marks = [deferred.atGroupEnd.length, deferred.afterCommit.length, deferred.notes.length] as const;
   // A group of one needs no savepoint: if its command throws, nothing else is in the transaction.
   if (!alone) connection.run("SAVEPOINT command");
   try {
     const result = command(deferred);
     assert(connection.inTransaction, "no command of ours ends the transaction");
     if (!alone) connection.run("RELEASE command");
-    return { kind: "done", result, changed: changedSince() };
+    const changed = changedSince();
+    if (!changed) deferred.notes.length = marks[2];
+    return { kind: "done", result, changed };
   } catch (error) {
     if (isFatal(error) || isSliceOver(error) || !connection.inTransaction) throw error;
     if (alone) {
@@ -99,6 +103,7 @@ function runCommand<Result>(
     }
     deferred.atGroupEnd.length = marks[0];
     deferred.afterCommit.length = marks[1];
+    deferred.notes.length = marks[2];
     changedSince();
     return { kind: "failed", error };
   }

@@ -10,7 +10,8 @@ import Database from "better-sqlite3";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ingest } from "../../src/model/memory/memory-ingest.ts";
-import { createSchema, writeState } from "../../src/model/schema.ts";
+import { sealTransaction } from "../../src/model/core/change-log.ts";
+import { createSchema } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { runGroup, type Deferred } from "../../src/sqlite/group.ts";
@@ -140,6 +141,7 @@ export class RawIngests {
       ingest(
         {
           connection,
+          notes: deferred.notes,
           nowMs,
           vectors,
           txid: 1,
@@ -149,8 +151,12 @@ export class RawIngests {
         },
         { memories },
       );
-    runGroup(connection, [command], () =>
-      writeState(connection, { txid, committedAtMs: nowMs, writerEpochId: undefined }),
+    runGroup(connection, [command], (notes) =>
+      sealTransaction(
+        connection,
+        { txid, committedAtMs: nowMs, writerEpochId: undefined, changesKeptMs: 86_400_000 },
+        notes,
+      ),
     );
   }
 }

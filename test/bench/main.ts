@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage [forks|cold|shipping|durable|puts …]]`:
- * every figure beside its floor, in the same run. `peers [part …] [--size small] [--write docs/peers.md]` starts
- * servers that others make, when asked alone.
+ * …]|feed|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage
+ * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size
+ * small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
@@ -13,6 +13,7 @@ import { benchCluster } from "./cluster.ts";
 import { benchEmbed } from "./embed.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
+import { benchFeed } from "./feed.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchGrpc } from "./grpc.ts";
 import { benchMemory } from "./memory.ts";
@@ -50,6 +51,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   embed: benchEmbed,
   erasure: benchErasure,
   fairness: (directory) => benchFairness(directory, numbers),
+  feed: benchFeed,
   growth: (directory) => benchGrowth(directory, numbers),
   grpc: benchGrpc,
   scale: benchScale,

@@ -148,7 +148,14 @@ describe("filters", () => {
           // The same table all the time: making one costs more than a hundred filters.
           database.connection.exec("BEGIN");
           try {
-            const tx = { ...database.view(), txid: 1, newId: () => "unused", atGroupEnd() {}, afterCommit() {} };
+            const tx = {
+              ...database.view(),
+              txid: 1,
+              newId: () => "unused",
+              notes: [],
+              atGroupEnd() {},
+              afterCommit() {},
+            };
             const expected = filters.map((filter) =>
               docs.filter((doc) => matches(doc, filter)).map((doc) => doc["_id"]),
             );

@@ -46,8 +46,8 @@ export const engineMutants: readonly Mutant[] = [
     name: "rewind-keeps-old-txid",
     why: "A state of the past under its old transaction id: two states of one id.",
     file: "engine/branches/rewind.ts",
-    find: ["    writeState(connection, state);"],
-    replace: ["    writeState(connection, { ...state, txid: readState(connection).txid });"],
+    find: ["    sealTransaction(connection, state, [], true);"],
+    replace: ["    sealTransaction(connection, { ...state, txid: readState(connection).txid }, [], true);"],
     suites: [{ file: "test/unit/engine/branches/rewind.test.ts" }, { seeds: 40 }],
   },
   {

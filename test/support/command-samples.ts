@@ -433,6 +433,28 @@ const read: Read = {
     ],
     [{ ns: "n" }, { keys: ["k"] }],
   ],
+  "changes.list": [
+    [
+      { after: 1, limit: 2 },
+      {
+        entries: [
+          {
+            txid: 2,
+            afterTxid: 1,
+            at: 1_700_000_000_000,
+            changes: [
+              ["kv", "put", "n", "k"],
+              ["turn", "created", "s", 3],
+            ],
+            isPartial: false,
+            isRewind: false,
+          },
+        ],
+        position: 2,
+        more: false,
+      },
+    ],
+  ],
   "docs.get": [
     [
       { collection: "c", id: "1" },

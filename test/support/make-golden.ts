@@ -20,7 +20,8 @@ import { inlinePress } from "../../src/format/core/compression.ts";
 import { encodeSegment } from "../../src/format/history/segment.ts";
 import { formats } from "../../src/format/core/versions.ts";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
-import { createSchema, writeState } from "../../src/model/schema.ts";
+import { sealTransaction } from "../../src/model/core/change-log.ts";
+import { createSchema } from "../../src/model/schema.ts";
 import type { Tx } from "../../src/model/core/transaction.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
@@ -117,6 +118,7 @@ export function writeGolden(path: string, format: number): void {
         (deferred) => {
           const tx: Tx = {
             connection,
+            notes: deferred.notes,
             nowMs: committedAtMs,
             vectors: new VectorCache(),
             txid: 1,
@@ -127,7 +129,12 @@ export function writeGolden(path: string, format: number): void {
           return runWrite(kind, tx, input);
         },
       ],
-      () => writeState(connection, { txid: index + 1, committedAtMs, writerEpochId: undefined }),
+      (notes) =>
+        sealTransaction(
+          connection,
+          { txid: index + 1, committedAtMs, writerEpochId: undefined, changesKeptMs: 86_400_000 },
+          notes,
+        ),
     );
     const [outcome] = group.outcomes;
     if (outcome?.kind !== "done" || !group.changed) throw new Error(`${kind} did not write`, { cause: outcome });

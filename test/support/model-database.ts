@@ -7,7 +7,7 @@ import type { Tx, View } from "../../src/model/core/transaction.ts";
 import { createSchema } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/index/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
-import { runGroup, type CommandOutcome } from "../../src/sqlite/group.ts";
+import { runGroup, type CommandOutcome, type Deferred } from "../../src/sqlite/group.ts";
 
 export class ModelDatabase {
   readonly directory = mkdtempSync(join(tmpdir(), "palimpsest-model-"));
@@ -35,9 +35,10 @@ export class ModelDatabase {
   /** Runs the commands as one commit group. */
   group<Result>(...commands: readonly ((tx: Tx) => Result)[]): readonly CommandOutcome<Result>[] {
     const run = commands.map(
-      (command) => (deferred: { atGroupEnd: (() => void)[]; afterCommit: (() => void)[] }) =>
+      (command) => (deferred: Deferred) =>
         command({
           ...this.view(),
+          notes: deferred.notes,
           txid: this.txid,
           newId: () => `id-${String(this.#ids++).padStart(8, "0")}`,
           atGroupEnd: (act) => deferred.atGroupEnd.push(act),

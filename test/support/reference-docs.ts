@@ -15,11 +15,11 @@ import { isRequired } from "../../src/service/call/constraints.ts";
 import {
   BodyCap,
   Credential,
-  endpoints,
+  allEndpoints,
   pathTemplate,
   publicServices,
   scopeNames,
-  type Endpoint,
+  type AnyEndpoint,
 } from "../../src/service/call/methods.ts";
 import { toAnchor } from "./documents.ts";
 
@@ -96,7 +96,7 @@ function plain(): string {
 }
 
 function ofService(service: DescService): string {
-  const own = endpoints.filter(({ method }) => method.parent === service);
+  const own = allEndpoints.filter(({ method }) => method.parent === service);
   const rows = own.map(
     (endpoint) =>
       `| [${endpoint.method.name}](#${toAnchor(endpoint.name)}) ` +
@@ -110,7 +110,7 @@ function ofService(service: DescService): string {
   ].join("\n\n");
 }
 
-function ofEndpoint(endpoint: Endpoint): string {
+function ofEndpoint(endpoint: AnyEndpoint): string {
   const { method, rule } = endpoint;
   const details = [
     `- Credential: ${describeAccess(endpoint)}`,
@@ -133,7 +133,7 @@ function ofEndpoint(endpoint: Endpoint): string {
   ].join("\n\n");
 }
 
-function describeRequest(endpoint: Endpoint): string {
+function describeRequest(endpoint: AnyEndpoint): string {
   const { fields } = endpoint.method.input;
   if (fields.length === 0) return "Request: no fields.";
   const rows = fields.map((field) => {
@@ -151,7 +151,7 @@ function describeRequest(endpoint: Endpoint): string {
   return ["Request:", "", ...head, ...rows].join("\n");
 }
 
-function describeAnswer({ method: { output }, rule }: Endpoint): string {
+function describeAnswer({ method: { output }, rule }: AnyEndpoint): string {
   if (output.typeName === rawBody) return "Answer: the raw value (`google.api.HttpBody`).";
   const isEmpty = output.fields.length === 0;
   if (rule.status === 204) {
@@ -181,16 +181,16 @@ function fieldsTable(message: DescMessage): string {
   return [...head, ...rows].join("\n");
 }
 
-function formatRoute({ httpMethod, segments }: Endpoint): string {
+function formatRoute({ httpMethod, segments }: AnyEndpoint): string {
   return `\`${httpMethod} ${pathTemplate(segments)}\``;
 }
 
-function describeAccess({ rule: { credential, scope } }: Endpoint): string {
+function describeAccess({ rule: { credential, scope } }: AnyEndpoint): string {
   const scopeName = scopeNames.get(scope);
   return `${credentialNames.get(credential) ?? "none"}${scopeName === undefined ? "" : ` [${scopeName}]`}`;
 }
 
-function describePlace({ segments, queryFields }: Endpoint, field: DescField): string {
+function describePlace({ segments, queryFields }: AnyEndpoint, field: DescField): string {
   if (segments.some((segment) => segment.kind === "field" && segment.field === field)) return "path";
   return queryFields.includes(field) ? "query" : "body";
 }
@@ -267,9 +267,9 @@ function usedMessages(): ReadonlySet<DescMessage> {
     all.set(message.name, message);
     for (const field of message.fields) if (field.message) visit(field.message);
   };
-  for (const { method } of endpoints) for (const message of [method.input, method.output]) visit(message);
+  for (const { method } of allEndpoints) for (const message of [method.input, method.output]) visit(message);
   const text = [...all.values()].flatMap(({ fields }) => fields.map(describeType)).join(" ");
-  const answers = new Set(endpoints.map(({ method }) => method.output));
+  const answers = new Set(allEndpoints.map(({ method }) => method.output));
   return new Set(
     [...all.values()].filter(
       (message) => isShared(message) && (answers.has(message) || text.includes(`(#${toAnchor(message.name)})`)),

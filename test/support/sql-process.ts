@@ -77,7 +77,7 @@ export class ProcessUnderTest {
       atomic: true,
       mayWrite: true,
     };
-    const seal = { txid: readState(this.owner).txid + 1, committedAtMs: 1, writerEpochId: undefined };
+    const seal = { txid: readState(this.owner).txid + 1, committedAtMs: 1, writerEpochId: undefined, changesKeptMs: 1 };
     const message: ToSqlProcess =
       kind === "read"
         ? { kind, path: this.path, batch, ticket }

@@ -86,7 +86,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "rescue",
     "backup",
   ],
-  service: ["call", "placement", "erasure", "embedding", "jobs", "handlers", "memory", "pipeline"],
+  service: ["call", "placement", "feed", "erasure", "embedding", "jobs", "handlers", "changes", "memory", "pipeline"],
   server: [
     "wire",
     "config",

@@ -18,7 +18,8 @@ import type { History } from "../../format/history/history.ts";
 import { makeCanonical } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { encodeSegment, type PageGroup } from "../../format/history/segment.ts";
-import { readState, writeState, type DatabaseState } from "../../model/schema.ts";
+import { sealTransaction, type Seal } from "../../model/core/change-log.ts";
+import { readState } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
@@ -74,6 +75,7 @@ export async function rewindBranch(
       txid,
       committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(manifest.now.committedAtMs)),
       writerEpochId: writerEpochId,
+      changesKeptMs: parts.pitrMs(uuid),
     });
     const bytes = await encodeSegment(
       { kind: "delta", uuid, branchId, epoch: manifest.now.epoch, groups: [group] },
@@ -150,13 +152,13 @@ async function spillTail(uploads: Uploads, source: PageSource): Promise<void> {
 }
 
 /** Gives the restored state its new place in history, in the file itself, and gives that as a group. */
-function renumbered(path: string, state: DatabaseState): PageGroup {
+function renumbered(path: string, state: Seal): PageGroup {
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
   const log = new WalReader(path);
   try {
     assert(readState(connection).txid < state.txid, "a rewind has a transaction id of its own");
     connection.run("BEGIN IMMEDIATE");
-    writeState(connection, state);
+    sealTransaction(connection, state, [], true);
     connection.run("COMMIT");
     const [commit] = log.read(1, 1);
     assert(commit !== undefined, "a commit stands in the log");

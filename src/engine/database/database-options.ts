@@ -60,6 +60,8 @@ export interface DatabaseOptions {
   readonly largeSyncs: Semaphore;
   /** How long policy now says that memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;
+  /** How long the changes of its transactions are kept: the point-in-time window. */
+  readonly changesKeptMs: () => number;
   /** What runs user SQL that writes, and writes that take long; without one, the connection itself does. */
   readonly sql?: SqlWriter | undefined;
   /** How long commands may hold the thread while others wait; without them, for as long as they like. */

@@ -19,7 +19,8 @@ import { assert } from "../../base/faults/assert.ts";
 import { getErrorCode, ServiceError } from "../../base/faults/errors.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { runRead, runWrite, type ReadKind } from "../../model/commands.ts";
-import { readState, writeState, type DatabaseState } from "../../model/schema.ts";
+import { sealTransaction, type Seal } from "../../model/core/change-log.ts";
+import { readState, type DatabaseState } from "../../model/schema.ts";
 import type { Tx, View } from "../../model/core/transaction.ts";
 import { follow, VectorChanges } from "../../model/index/vector-changes.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../../sqlite/group.ts";
@@ -44,7 +45,7 @@ export interface Transaction {
 
 export type TransactionsOptions = Pick<
   DatabaseOptions,
-  "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"
+  "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "changesKeptMs" | "slices"
 > & {
   /** Gives the transaction id and the writer epoch of the next commit. */
   readonly writer: Pick<WritePermission, "nextTxid" | "writerEpochId">;
@@ -169,7 +170,9 @@ export class Transactions {
     // Commands that have room alone may have none together: the group fails then, and each is run by itself.
     const look = (): void => this.#options.log.requireRoom(roomEnd);
     const run = (): Transaction =>
-      view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
+      view.connection.watched(look, () =>
+        runGroup(view.connection, commands, (notes) => this.#seal(view, roomEnd, notes)),
+      );
     const { slices } = this.#options;
     const hasTime = items.every(({ work }) => work.kind === "write" && work.ticket === undefined);
     return slices && !hasTime ? slices.run(view.connection, run) : run();
@@ -183,11 +186,10 @@ export class Transactions {
     const {
       opened: { connection, uuid },
       log,
-      writer,
     } = this.#options;
     assert(work.ticket !== undefined, "what runs elsewhere has a ticket");
     const { nowMs, retention } = this.sight();
-    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, writerEpochId: writer.writerEpochId };
+    const seal = this.#nextSeal(nowMs);
     const place = { path: connection.path, ticket: work.ticket, seal, logBytesMax: log.roomEnd() };
     const call: WriteCall =
       work.kind === "sql"
@@ -258,15 +260,21 @@ export class Transactions {
     }
   }
 
-  #seal({ connection, nowMs }: View, roomEnd: number): void {
+  #seal({ connection, nowMs }: View, roomEnd: number, notes: readonly string[]): void {
     this.#options.log.requireRoom(roomEnd);
-    const { nextTxid, writerEpochId } = this.#options.writer;
-    writeState(connection, { txid: nextTxid, committedAtMs: nowMs, writerEpochId: writerEpochId });
+    sealTransaction(connection, this.#nextSeal(nowMs), notes);
   }
 
-  #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
+  #nextSeal(nowMs: number): Seal {
+    const { writer, changesKeptMs } = this.#options;
+    const { nextTxid, writerEpochId } = writer;
+    return { txid: nextTxid, committedAtMs: nowMs, writerEpochId, changesKeptMs: changesKeptMs() };
+  }
+
+  #tx(view: View, { atGroupEnd, afterCommit, notes }: Deferred): Tx {
     return {
       ...view,
+      notes,
       txid: this.#options.writer.nextTxid,
       newId: () => this.#world.ulid(),
       atGroupEnd: (act) => atGroupEnd.push(act),

@@ -51,6 +51,8 @@ export interface DatabaseOpenerParts extends BranchClaimsParts {
   readonly vectorPool: VectorPool;
   /** What policy says of how long the database keeps its memories. */
   readonly findRetention: (uuid: string) => MemoryRetention | undefined;
+  /** How far back the database's states can be restored. */
+  readonly pitrMs: (uuid: string) => number;
   /** What runs user SQL that writes, and writes that take long; without one, the thread itself. */
   readonly sql: SqlWriter | undefined;
   readonly slices: Slices | undefined;
@@ -182,6 +184,7 @@ export class DatabaseOpener {
       logCheckpointBytes: engine.logCheckpointBytes,
       largeSyncs: this.#largeSyncs,
       retention: () => this.#parts.findRetention(uuid),
+      changesKeptMs: () => this.#parts.pitrMs(uuid),
       sql,
       slices,
       readPermits,

@@ -10,13 +10,13 @@ import type { MemoryRetention } from "../../model/core/retention.ts";
 import { VectorChanges, type VectorChange } from "../../model/index/vector-changes.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { SqlGuard } from "../../sqlite/sql-authorizer.ts";
-import type { DatabaseState } from "../../model/core/database-state.ts";
+import type { Seal } from "../../model/core/change-log.ts";
 
 /** What a transaction is run with, as plain data. */
 export interface TransactionCall {
   readonly path: string;
   /** What the state row says once it is committed. */
-  readonly seal: DatabaseState;
+  readonly seal: Seal;
   /** How long the log's file may become. */
   readonly logBytesMax: number;
 }
@@ -71,7 +71,7 @@ export function runCommandWrite(
   guard: SqlGuard,
   { ticket, command, input, nowMs, retention, lastId, seal }: CommandWriteCall,
   newId: () => string,
-  transact: <Value>(act: () => Value) => Value,
+  transact: <Value>(act: (notes: string[]) => Value) => Value,
 ): Omit<CommandRan, "kind"> {
   const vectors = new VectorChanges();
   const atGroupEnd: (() => void)[] = [];
@@ -91,12 +91,12 @@ export function runCommandWrite(
     atGroupEnd: (act: () => void) => atGroupEnd.push(act),
     afterCommit: (act: () => void) => afterCommit.push(act),
   };
-  const run = (): unknown => {
-    const value = runWrite(command, tx, input);
+  const run = (notes: string[]): unknown => {
+    const value = runWrite(command, { ...tx, notes }, input);
     for (const act of atGroupEnd) act();
     return value;
   };
-  const value = transact(() => guard.guarded(ticket, run, { isOwn: true }));
+  const value = transact((notes) => guard.guarded(ticket, () => run(notes), { isOwn: true }));
   for (const act of afterCommit) act();
   return { value, vectors: vectors.list };
 }

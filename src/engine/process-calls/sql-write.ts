@@ -7,7 +7,7 @@
  */
 import type { ErrorCode, ServiceErrorDetail } from "../../base/faults/errors.ts";
 import { realDisk } from "../../base/disk.ts";
-import { writeState } from "../../model/core/database-state.ts";
+import { sealTransaction } from "../../model/core/change-log.ts";
 import { runRepeatable, type RepeatableAnswer } from "../../model/core/idempotency.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../../model/sql/sql.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
@@ -67,8 +67,8 @@ export interface SqlWriter {
 /** Runs the batch on a connection that writes. Throws what it threw: then nothing has happened. */
 function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlResults {
   const { batch, seal, ticket } = call;
-  const write = (): SqlStatementResult[] => writeSql(connection, guard, ticket, batch);
-  return runSealed<SqlResults>(connection, guard, call, () => {
+  return runSealed<SqlResults>(connection, guard, call, (notes) => {
+    const write = (): SqlStatementResult[] => writeSql(connection, guard, ticket, batch, { notes });
     if (!batch.idempotency) return write();
     return runRepeatable({ connection, nowMs: seal.committedAtMs, txid: seal.txid }, batch.idempotency, write);
   });
@@ -95,18 +95,23 @@ function runSealed<Result>(
   connection: Connection,
   guard: SqlGuard,
   { path, seal, logBytesMax }: TransactionCall,
-  act: () => Result,
+  act: (notes: string[]) => Result,
 ): Result {
   guard.boundLog(logBytesMax);
-  const { result } = runAlone(connection, act, () => {
-    const log = new WalFile(path, realDisk);
-    try {
-      if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
-    } finally {
-      log.close();
-    }
-    writeState(connection, seal);
-  });
+  const notes: string[] = [];
+  const { result } = runAlone(
+    connection,
+    () => act(notes),
+    () => {
+      const log = new WalFile(path, realDisk);
+      try {
+        if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
+      } finally {
+        log.close();
+      }
+      sealTransaction(connection, seal, notes);
+    },
+  );
   return result;
 }
 

@@ -57,6 +57,7 @@ export class EngineClient extends EnginePort {
   readonly #measuring = new Map<number, (measures: EngineMeasures) => void>();
   #nextId = 1;
   #told: ((message: Told) => void) | undefined;
+  #moved: (uuid: string) => void = () => {};
   #closing = false;
 
   /**
@@ -114,17 +115,18 @@ export class EngineClient extends EnginePort {
       case "sql-read":
         return this.#processes.read(target, { batch: call.batch }, options);
       case "sql-write":
-        return this.#call(
+        return this.#change(
           target,
           { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 },
           options,
         );
       case "write":
-        return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
+        return this.#change(target, { ...call, bytes: options.bytes ?? 0 }, options);
       case "sync":
-      case "branch":
       case "drop":
         return this.#call(target, call, options);
+      case "branch":
+        return this.#change(target, call, options);
     }
   }
 
@@ -164,6 +166,7 @@ export class EngineClient extends EnginePort {
 
   /** A newer manifest of the branch is said to have landed: who follows it looks soon. */
   notify(uuid: string): void {
+    this.#moved(uuid);
     this.#lanes.send(computeLane(uuid, this.#lanes.count), { kind: "hint", uuid });
   }
 
@@ -211,6 +214,11 @@ export class EngineClient extends EnginePort {
     this.#told = told;
   }
 
+  /** Sets the listener for databases that may have changed, by a write here or as another node says. At most one. */
+  whenMoved(moved: (uuid: string) => void): void {
+    this.#moved = moved;
+  }
+
   /** Lets every engine answer what it owes and close its files. */
   async close(): Promise<EngineCounters[]> {
     this.#closing = true;
@@ -230,6 +238,12 @@ export class EngineClient extends EnginePort {
   ): Answer | undefined {
     if (this.#closing || consistency === "primary") return undefined;
     return this.#readers.read(target, { command, input, minTxid });
+  }
+
+  async #change(target: Target, work: Work, options: CallOptions): Promise<Answer> {
+    const answer = await this.#call(target, work, options);
+    this.#moved(target.uuid);
+    return answer;
   }
 
   /** One of a kind that has taken long goes to a process at once, where other tenants would wait for it. */

@@ -64,7 +64,13 @@ export const formats = {
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for
   // them.
-  store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1, 2], reads: [1, 2] },
+  store: {
+    what: "an object store",
+    where: "format.json",
+    told: "member `layout`",
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
+  },
   dataDirectory: {
     what: "a data directory",
     where: "format.json of SERVICE_DATA_DIR",
@@ -97,8 +103,8 @@ export const formats = {
     what: "a database file",
     where: "<data>/db/<uuid>/<branch>.db, and in segments",
     told: "column `format` of `__service_state`",
-    writes: [1, 2],
-    reads: [1, 2],
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
   },
 } as const satisfies Record<string, FormatVersions>;
 
@@ -122,6 +128,7 @@ export interface WrittenVersions {
 const writtenVersions: Readonly<Record<number, WrittenVersions>> = {
   1: { database: 1, segment: 1, coupon: 2 },
   2: { database: 2, segment: 2, coupon: 3 },
+  3: { database: 3, segment: 2, coupon: 3 },
 };
 
 /** What is written into a store of this layout, by default the newest, which `requireVersion` has let pass. */

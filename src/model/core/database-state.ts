@@ -22,6 +22,9 @@ export const schemaFormat = Math.max(...formats.database.writes);
  */
 const batchedFormat = 2;
 
+/** From this format on the row also holds the newest changes (model/core/change-log). */
+export const keepingFormat = 3;
+
 /** Length of a claim's id. */
 export const writerEpochIdBytes = 16;
 
@@ -68,27 +71,43 @@ export function readState(connection: Connection): DatabaseState {
   return decodeState(row.format, row.txid, row.committed_at, row.tenure);
 }
 
-const batched = new WeakMap<Connection, boolean>();
+const known = new WeakMap<Connection, number>();
 
-/** Whether the file is of a format that indexes in batches. The format of a file never changes while it is open. */
-export function isBatched(connection: Connection): boolean {
-  let known = batched.get(connection);
-  if (known === undefined) {
-    const { format } = connection.get<{ format: number }>("SELECT format FROM __service_state WHERE id = 1")!;
-    batched.set(connection, (known = format >= batchedFormat));
+/** The format of the file, which never changes while it is open. */
+export function formatOf(connection: Connection): number {
+  let format = known.get(connection);
+  if (format === undefined) {
+    ({ format } = connection.get<{ format: number }>("SELECT format FROM __service_state WHERE id = 1")!);
+    known.set(connection, format);
   }
-  return known;
+  return format;
 }
 
-/** Records the group's transaction id inside the group's own transaction. */
+/** Whether the file is of a format that indexes in batches. */
+export function isBatched(connection: Connection): boolean {
+  return formatOf(connection) >= batchedFormat;
+}
+
+/** Records the group's transaction id inside the group's own transaction; what is kept of changes stays as it is. */
 export function writeState(connection: Connection, state: DatabaseState): void {
-  assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
   connection.run(
     "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
-    state.txid,
-    state.committedAtMs,
-    state.writerEpochId ?? null,
+    ...stateColumns(state),
   );
+}
+
+/** The same of a file that keeps changes, with the newest of them. */
+export function writeStateAndChanges(connection: Connection, state: DatabaseState, changes: Uint8Array | null): void {
+  connection.run(
+    "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ?, changes = ? WHERE id = 1",
+    ...stateColumns(state),
+    changes,
+  );
+}
+
+function stateColumns({ txid, committedAtMs, writerEpochId }: DatabaseState) {
+  assert(isCount(txid) && isCount(committedAtMs), "a state is a count of commits and a time");
+  return [txid, committedAtMs, writerEpochId ?? null] as const;
 }
 
 /**
@@ -98,7 +117,8 @@ export function writeState(connection: Connection, state: DatabaseState): void {
 export function decodeStatePage(page: Uint8Array): DatabaseState {
   const { rowid, values } = readSingleRow(page);
   const [id, format, txid, committedAtMs, writerEpochId, ...more] = values;
-  if (rowid !== 1 || id !== null || writerEpochId === undefined || more.length > 0)
+  const columnsMore = typeof format === "number" && format >= keepingFormat ? 1 : 0;
+  if (rowid !== 1 || id !== null || writerEpochId === undefined || more.length !== columnsMore)
     throw new StoreError("corrupt", "the page does not hold the state row");
   return decodeState(format!, txid!, committedAtMs!, writerEpochId);
 }

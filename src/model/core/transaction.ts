@@ -5,6 +5,7 @@
  * no chance of its own, and the same commands give the same pages.
  */
 import type { Connection } from "../../sqlite/connection/connection.ts";
+import type { NoteTaker } from "./change-notes.ts";
 import type { MemoryRetention } from "./retention.ts";
 import type { VectorCache } from "../index/vector-index.ts";
 
@@ -19,8 +20,8 @@ export interface View {
   readonly retention?: MemoryRetention | undefined;
 }
 
-/** A write inside the savepoint of one command. */
-export interface Tx extends View {
+/** A write inside the savepoint of one command. What it changes, it notes (model/core/change-notes). */
+export interface Tx extends View, NoteTaker {
   /** The transaction id that the group will have if it changes anything. */
   readonly txid: number;
   /** A fresh ULID that sorts after every one before it. */

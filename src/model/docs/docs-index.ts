@@ -41,6 +41,7 @@ export interface DocIndex {
 }
 
 export interface Collection {
+  readonly name: string;
   readonly number: number;
   /** Its documents: n (row number, in the order of insertion), id, doc (JSON text). */
   readonly table: string;
@@ -68,7 +69,7 @@ export function findCollection(view: View, name: string): Collection | undefined
       path: parsePath("index path", index.path),
       multikey: index.multikey === 1,
     }));
-  return { number: row.collection, table: buildTableName(row.collection), indexes };
+  return { name, number: row.collection, table: buildTableName(row.collection), indexes };
 }
 
 /** How many collections there are. */
@@ -83,7 +84,7 @@ export function createCollection(tx: Tx, name: string): Collection {
   tx.connection.exec(
     `CREATE TABLE ${table} (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL) STRICT`,
   );
-  return { number, table, indexes: [] };
+  return { name, number, table, indexes: [] };
 }
 
 /** Makes an index over a path that has none yet, and fills it. */

@@ -28,6 +28,7 @@ import { getField, isObject, jsonText, parseJson, setField, storedJson, type Jso
 import { idField, isIndexable, parsePath } from "./docs-path.ts";
 import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
 import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export { docsSchema } from "./docs-index.ts";
@@ -83,6 +84,7 @@ export function insertDocs(
         `docs[${index}].${idField} is already the ${idField} of a document in this collection`,
       );
     addEntries(tx, collection.indexes, lastInsertRowid, value);
+    note(tx, "doc", "created", input.collection, id);
   }
   return { ids: docs.map((doc) => doc.id) };
 }
@@ -248,12 +250,13 @@ function updateDoc(tx: Tx, collection: Collection, row: number, update: Update):
 /** Puts a document in the place of another, and its entries into the collection's indexes. */
 function writeOver(
   tx: Tx,
-  { table, indexes }: Pick<Collection, "table" | "indexes">,
+  { name, table, indexes }: Pick<Collection, "name" | "table" | "indexes">,
   before: StoredDoc,
   after: Pick<NewDoc, "text" | "value">,
 ): void {
   removeEntries(tx, indexes, before.row, storedJson(before.doc));
   tx.connection.run(`UPDATE ${table} SET doc = ? WHERE n = ?`, after.text, before.row);
+  note(tx, "doc", "updated", name, idAt(tx, table, before.row));
   addEntries(tx, indexes, before.row, after.value);
 }
 
@@ -279,7 +282,12 @@ export function deleteDocs(
 
 function removeRow(tx: Tx, collection: Collection, row: number): void {
   if (collection.indexes.length > 0) removeEntries(tx, collection.indexes, row, storedJson(docAt(tx, collection, row)));
+  note(tx, "doc", "deleted", collection.name, idAt(tx, collection.table, row));
   tx.connection.run(`DELETE FROM ${collection.table} WHERE n = ?`, row);
+}
+
+function idAt({ connection }: View, table: string, row: number): string {
+  return connection.get<{ id: string }>(`SELECT id FROM ${table} WHERE n = ?`, row)!.id;
 }
 
 /** A document as it is stored, with its row. */

@@ -9,6 +9,7 @@
 import { utf8Length } from "../../base/bytes.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { foldersOf, rangeBelow } from "./file-path.ts";
 import { indexFile, unindexFile } from "./file-words.ts";
@@ -169,6 +170,7 @@ export function endFile(tx: Tx, file: FileRow, change: "moved_away" | "deleted",
   tx.connection.run("DELETE FROM __service_file WHERE path = ?", file.path);
   unindexFile(tx, file.row);
   addVersion(tx, file.path, change, otherPath, undefined);
+  note(tx, "file", change, file.path);
   trim(tx, file.path);
 }
 
@@ -181,6 +183,7 @@ export function purgePath(tx: Tx, path: string): number {
   }
   const versions = versionsOf(tx, path);
   for (const version of versions) removeVersion(tx, version);
+  if (versions.length > 0) note(tx, "file", "purged", path);
   return versions.length;
 }
 
@@ -194,6 +197,7 @@ type Held = Pick<FileRow, "hash" | "size" | "text">;
 function enter(tx: Tx, path: string, change: FileChange, otherPath: string | undefined, held: Held): FileRow {
   const before = findFile(tx, path);
   const entered = addVersion(tx, path, change, otherPath, held) as FileRow;
+  note(tx, "file", change, path);
   tx.connection.run(
     "INSERT INTO __service_file (path, row) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET row = excluded.row",
     path,

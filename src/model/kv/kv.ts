@@ -5,6 +5,7 @@
  * it; a read never writes. Namespaces are values in rows, so making one costs nothing. Must not know: HTTP, caches.
  */
 import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import { checkExpected, hashOf, type Expected } from "../core/expected.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx, View } from "../core/transaction.ts";
@@ -66,7 +67,7 @@ export function putValue(tx: Tx, input: KvWrite & { readonly ns: string }, place
   if (ttlSecs !== undefined) checkTtl(`${place}ttl`, ttlSecs);
   checkValue(tx, input, place);
   // The same value for the same time changes nothing, and so costs no transaction.
-  tx.connection.run(
+  const { changes } = tx.connection.run(
     `INSERT INTO __service_kv (ns, key, expires_at, value) VALUES (?, ?, ?, ?)
      ON CONFLICT (ns, key) DO UPDATE SET expires_at = excluded.expires_at, value = excluded.value
      WHERE expires_at IS NOT excluded.expires_at OR value <> excluded.value`,
@@ -75,6 +76,7 @@ export function putValue(tx: Tx, input: KvWrite & { readonly ns: string }, place
     ttlSecs === undefined ? null : tx.nowMs + ttlSecs * 1000,
     input.value,
   );
+  if (changes > 0) note(tx, "kv", "put", input.ns, input.key);
 }
 
 /** The bytes as they were stored, or undefined when the key is absent or has expired. */
@@ -105,16 +107,20 @@ export function kvDelete(tx: Tx, input: KvKey & Pick<Expected, "ifMatch">): { re
 export function removeValue(tx: Tx, input: KvKey & Pick<Expected, "ifMatch">, place: string): boolean {
   checkKvKey(input.key, `${place}key`);
   checkValue(tx, input, place);
-  return tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key).changes > 0;
+  const { changes } = tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key);
+  if (changes > 0) note(tx, "kv", "deleted", input.ns, input.key);
+  return changes > 0;
 }
 
 /** Removes at most `rowsMax` rows that have expired, the longest expired first. */
 export function kvSweep(tx: Tx, input: { readonly rowsMax: number }): { readonly removed: number } {
-  const { changes } = tx.connection.run(
+  const removed = tx.connection.all<KvKey>(
     `DELETE FROM __service_kv WHERE row IN (
-       SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, row LIMIT ?)`,
+       SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at, row LIMIT ?)
+     RETURNING ns, key`,
     tx.nowMs,
     input.rowsMax,
   );
-  return { removed: changes };
+  for (const { ns, key } of removed) note(tx, "kv", "expired", ns, key);
+  return { removed: removed.length };
 }

@@ -53,6 +53,7 @@ function remove(tx: Tx, rows: readonly { readonly row: number }[]): number {
   removeMemories(
     tx,
     rows.map(({ row }) => row),
+    "expired",
   );
   return rows.length;
 }

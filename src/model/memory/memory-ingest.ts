@@ -26,6 +26,7 @@ import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
 import { checkTtl } from "../core/ttl.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx } from "../core/transaction.ts";
 import { stateMarks } from "../standing/states.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
@@ -154,6 +155,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   if (pending) return { result: proposeAgain(tx, pending, memory), row: pending.row };
 
   const { id = `mem_${tx.newId()}`, expiresAt } = arrival;
+  note(tx, "memory", memory.proposed ? "proposed" : "created", id);
   const superseded = memory.proposed ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
@@ -174,7 +176,7 @@ function findPresent(tx: Tx, identity: Uint8Array, state: "active" | "proposed")
   const same = findDuplicate(tx, identity, state);
   if (same?.present) return same;
   // Removed here and now: what is gone must neither answer for the new memory nor block it.
-  if (same) removeMemories(tx, [same.row]);
+  if (same) removeMemories(tx, [same.row], "expired");
   return undefined;
 }
 
@@ -201,6 +203,7 @@ function acknowledge(tx: Tx, same: Same, memory: MemoryInput): IngestResult {
   const isNews = !isOwnOrigin(tx, same.row, memory) && addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   if (memory.pinned) pinMemory(tx, row);
+  if (isNews || memory.pinned) note(tx, "memory", "updated", id);
   return withEmbedding(result, tx, row, memory);
 }
 
@@ -247,6 +250,7 @@ function supersede(tx: Tx, type: string, topicKey: string | undefined, id: strin
     tx.nowMs,
     old.row,
   );
+  note(tx, "memory", "superseded", old.id);
   return [old.id];
 }
 

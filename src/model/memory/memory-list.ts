@@ -89,6 +89,7 @@ export function deleteMemories(tx: Tx, input: ListInput): { ids: string[]; nextC
   removeMemories(
     tx,
     seen.map(({ row }) => row),
+    "forgotten",
   );
   return { ids: seen.map(({ id }) => id), ...(nextCursor !== undefined && { nextCursor }) };
 }

@@ -6,6 +6,7 @@
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { checkText } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { readMetadata, replaceMetadata } from "../docs/memory-metadata.ts";
@@ -86,6 +87,7 @@ export function updateMemory(
   if (pinned === false) unpinMemories(tx, [row]);
   if (metadata !== undefined) replaceMetadata(tx, { row, id }, readMetadata("metadata", metadata));
   if (keywords !== undefined) changeKeywords(tx, row, keywords === "" ? null : keywords);
+  note(tx, "memory", "updated", id);
   const [changed] = loadMemories(tx, [row]);
   return { ...changed!, supersedes: supersededBy(tx, id) };
 }
@@ -118,7 +120,7 @@ function changeCompletion(tx: Tx, row: number, completed: boolean): void {
       "conflict",
       `the same task is open as ${open.id}: complete that one, or leave this one done`,
     );
-  if (open) removeMemories(tx, [open.row]);
+  if (open) removeMemories(tx, [open.row], "expired");
   tx.connection.run(
     "UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?",
     completed ? stateMarks.completed : null,
@@ -141,7 +143,7 @@ function changeKeywords(tx: Tx, row: number, keywords: string | null): void {
 /** Deletes a memory for good. What it superseded stays superseded. */
 export function deleteMemory(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
   const row = findRow(tx, input.id);
-  if (row !== undefined) removeMemories(tx, [row]);
+  if (row !== undefined) removeMemories(tx, [row], "forgotten");
   return { forgotten: row !== undefined };
 }
 
@@ -155,6 +157,7 @@ export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { re
   removeMemories(
     tx,
     expired.map(({ row }) => row),
+    "expired",
   );
   return { removed: expired.length };
 }

@@ -17,8 +17,10 @@ import type { Connection } from "../../sqlite/connection/connection.ts";
 import { getSqliteCode, type SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { isFatal } from "../../sqlite/group.ts";
 import { analyseUserSql } from "../../sqlite/sql-text-check.ts";
-import { listParameters } from "../../sqlite/sql-tokens.ts";
+import { findChangedTable } from "../../sqlite/sql-changed-table.ts";
+import { listParameters, parseTokens } from "../../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../../sqlite/sql-weight.ts";
+import { note, type NoteTaker } from "../core/change-notes.ts";
 import type { IdempotencyKey } from "../core/idempotency.ts";
 import { bindParams, encodeJsonValue, parseParams } from "./sql-values.ts";
 
@@ -244,6 +246,18 @@ function inSavepoint<T>(connection: Connection, act: () => T): T {
   }
 }
 
+/** Notes once which table the statement names as the one that it changes. */
+function noteTable(taker: NoteTaker, noted: Set<string>, connection: Connection, { text }: SqlStatement): void {
+  const named = findChangedTable(parseTokens(text));
+  if (named === undefined) return;
+  const sql = "SELECT name FROM sqlite_schema WHERE name = ? COLLATE NOCASE";
+  // One that the statement has dropped is in no schema.
+  const table = connection.get<{ name: string }>(sql, named)?.name ?? named;
+  if (noted.has(table)) return;
+  noted.add(table);
+  note(taker, "sql", "written", table);
+}
+
 /**
  * Runs a batch inside a transaction of its own that the caller began. Throws as readSql does, and passes on faults of
  * storage; the caller must then roll back. Afterwards the caller checks that the transaction is still there.
@@ -253,16 +267,22 @@ export function writeSql(
   guard: SqlGuard,
   ticket: number,
   batch: SqlBatch,
+  taker: NoteTaker = { notes: [] },
 ): SqlStatementResult[] {
   assert(connection.inTransaction, "user SQL runs inside a transaction of its own");
   const run = newRun(connection, guard, ticket, batch);
+  const noted = new Set<string>();
   const results = batch.statements.map((statement, index) => {
+    let writes = false;
     const act = (): SqlStatementResult =>
       runStatement(run, statement, () => {
         if (!batch.mayWrite) throw forbidden(index);
+        writes = true;
       });
     try {
-      return batch.atomic ? act() : inSavepoint(connection, act);
+      const result = batch.atomic ? act() : inSavepoint(connection, act);
+      if (writes) noteTable(taker, noted, connection, statement);
+      return result;
     } catch (error) {
       const refusal = refusalFor(run, error, index);
       if (batch.atomic || !isOwn(refusal) || !connection.inTransaction) throw refusal;

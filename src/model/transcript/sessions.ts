@@ -4,6 +4,7 @@ import { limits } from "../../base/limits.ts";
 import { checkSessionId } from "../../format/core/names.ts";
 import { removeMemories } from "../memory/memory-removal.ts";
 import { removeSession } from "../core/session-row.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { removeTurns } from "./turn-removal.ts";
 
@@ -121,8 +122,10 @@ export function endSession(
   removeMemories(
     tx,
     tasks.map(({ row }) => row),
+    "forgotten",
   );
   const turnsRemoved = input.turns ? removeTurns(tx, sessionId) : 0;
   removeSession(tx, sessionId);
+  note(tx, "session", "ended", sessionId);
   return { removed: tasks.length, turnsRemoved };
 }

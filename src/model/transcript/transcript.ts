@@ -9,6 +9,7 @@ import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { turnFilter, type TurnFilters } from "./turn-filters.ts";
 import { joinedDetails, putDetails, type TurnDetails } from "./turn-details.ts";
@@ -85,6 +86,7 @@ export function insertTurn(tx: Tx, sessionId: string, seq: number, turn: NewTurn
     role,
     content,
   );
+  note(tx, "turn", "created", sessionId, seq);
   putDetails(tx, row, sessionId, turn);
   indexTurn(tx, row, content.length);
   return embed(tx, "turn", row, turn);

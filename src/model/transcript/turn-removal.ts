@@ -6,6 +6,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { checkSessionId, checkText } from "../../format/core/names.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { unembedTurns } from "../memory/memory-vectors.ts";
 import { lastSeq } from "./transcript.ts";
@@ -27,10 +28,12 @@ export function removeTurnRows(tx: Tx, sessionId: string, rows: readonly number[
   );
   unembedTurns(tx, rows);
   unindexTurns(tx, rows);
-  return tx.connection.run(
-    "DELETE FROM __service_turn WHERE row IN (SELECT value FROM json_each(?))",
+  const removed = tx.connection.all<{ seq: number }>(
+    "DELETE FROM __service_turn WHERE row IN (SELECT value FROM json_each(?)) RETURNING seq",
     JSON.stringify(rows),
-  ).changes;
+  );
+  for (const { seq } of removed) note(tx, "turn", "deleted", sessionId, seq);
+  return removed.length;
 }
 
 /** Drops the session's transcript, says how many turns that were, and remembers their last number. */

@@ -10,6 +10,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
+import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
 import { declareMetric } from "./vector-metrics.ts";
@@ -115,6 +116,7 @@ function upsertOne(
     tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id).lastInsertRowid;
   putVector(tx, space, owner, embedding);
   putDetail(tx, space, owner, computeLength(embedding), metadata);
+  note(tx, "vector", "put", collection, id);
 }
 
 /** Whose row the vector of this id is, or undefined. */
@@ -147,11 +149,21 @@ export function findCollectionVector(
   );
 }
 
+/** The vectors of a collection, and its name. */
+export interface NamedSpace {
+  readonly collection: string;
+  readonly space: VectorSpace;
+}
+
 /** Removes a vector with its item and its details. */
-export function removeOwner(tx: Tx, space: VectorSpace, owner: number): void {
+export function removeOwner(tx: Tx, { space, collection }: NamedSpace, owner: number): void {
   deleteVector(tx, space, owner);
   removeDetail(tx, owner);
-  tx.connection.run("DELETE FROM __service_vector_item WHERE owner = ?", owner);
+  const { id } = tx.connection.get<{ id: string }>(
+    "DELETE FROM __service_vector_item WHERE owner = ? RETURNING id",
+    owner,
+  )!;
+  note(tx, "vector", "deleted", collection, id);
 }
 
 /** The vector of an id with its numbers, or undefined. */

@@ -16,6 +16,7 @@ import {
   findOwner,
   readItem,
   removeOwner,
+  type NamedSpace,
   vectorIdBytesMax,
   type VectorItem,
 } from "./vector-collections.ts";
@@ -130,22 +131,22 @@ export function removeVectors(
   const space = findCollection(tx, collection);
   if (filter !== undefined) parseFilter("filter", filter);
   if (!space) return { deleted: 0 };
-  if (filter !== undefined) return removeMatching(tx, space, filter, after);
+  if (filter !== undefined) return removeMatching(tx, { collection, space }, filter, after);
   const owners = [...new Set(ids)].flatMap((id) => findOwner(tx, space, id) ?? []);
-  for (const owner of owners) removeOwner(tx, space, owner);
+  for (const owner of owners) removeOwner(tx, { collection, space }, owner);
   return { deleted: owners.length };
 }
 
 /** Looks at as many vectors as a command may, and deletes those that meet the filter. */
 function removeMatching(
   tx: Tx,
-  space: VectorSpace,
+  named: NamedSpace,
   filter: string,
   after: string,
 ): { readonly deleted: number; readonly nextCursor?: string } {
-  const looked = look(tx, space, { filter, after, looks: vectorLooksMax });
+  const looked = look(tx, named.space, { filter, after, looks: vectorLooksMax });
   const doomed = looked.filter(({ holds }) => holds === 1).slice(0, limits.vectorBatchMax);
-  for (const { owner } of doomed) removeOwner(tx, space, owner);
+  for (const { owner } of doomed) removeOwner(tx, named, owner);
   const isFull = doomed.length === limits.vectorBatchMax;
   const last = isFull ? doomed.at(-1) : looked.length === vectorLooksMax ? looked.at(-1) : undefined;
   return { deleted: doomed.length, ...(last && { nextCursor: cursorAfter(last.id) }) };

@@ -287,6 +287,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     cursor: maybe(text),
     include: maybe(text),
   }),
+  "changes.list": record({ after: maybe(number), limit: maybe(number) }),
   "docs.find": record({
     collection: text,
     filter: maybe(text),

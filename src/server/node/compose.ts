@@ -52,7 +52,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   stack.defer(() => idleMemory.stop());
   // Threads that own databases, and links to the nodes that own the others.
   const nodeEngine = await openEngine(base, settings, authentication.clusterKey, instruments);
-  const { local, cluster } = nodeEngine;
+  const { local, cluster, signals } = nodeEngine;
   const engine = instruments.engine(cluster?.placement ?? local);
   // What answers calls is loaded while the engine's threads load what they are made of.
   const [{ openService }, { openWires }] = await Promise.all([import("./open-service.ts"), import("./open-wires.ts")]);
@@ -65,7 +65,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.
   const { tokens, revocations, fences } = authentication;
-  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures };
+  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures, signals };
   const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
   const wires = await openWires(base, {

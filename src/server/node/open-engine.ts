@@ -17,6 +17,7 @@ import type { SqlProcess } from "../../engine/processes/sql-process.ts";
 import { findWrittenVersions } from "../../format/core/versions.ts";
 import { SqlGuard } from "../../sqlite/sql-authorizer.ts";
 import { tellTenants } from "../../sqlite/slices.ts";
+import { BranchSignals } from "../../service/feed/branch-signals.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { spillTo, sqlEnvironment } from "../config/config.ts";
 import type { Instruments } from "../observability/instruments.ts";
@@ -74,6 +75,8 @@ export async function engineSettings({
 export interface NodeEngine {
   readonly local: EngineClient;
   readonly cluster: Cluster | undefined;
+  /** Tells of databases that may have changed. */
+  readonly signals: BranchSignals;
   readonly hasSql: boolean;
 }
 
@@ -119,5 +122,7 @@ export async function openEngine(
     });
   }
   stack.defer(() => cluster?.disconnect());
-  return { local, cluster, hasSql: guard.ok };
+  const signals = new BranchSignals(world);
+  local.whenMoved((uuid) => signals.moved(uuid));
+  return { local, cluster, signals, hasSql: guard.ok };
 }

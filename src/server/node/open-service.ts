@@ -3,6 +3,7 @@
  * every call passes.
  */
 import { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import { ChangeService } from "../../../gen/palimpsest/v1/change_pb.ts";
 import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
@@ -14,6 +15,7 @@ import type { Embedding } from "../../service/embedding/embedding.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
 import { controlHandlers } from "../../service/handlers/control-service.ts";
+import { changeHandlers } from "../../service/changes/change-service.ts";
 import { dataHandlers } from "../../service/handlers/data-service.ts";
 import { fileHandlers } from "../../service/handlers/file-service.ts";
 import { memoryHandlers } from "../../service/memory/memory-service.ts";
@@ -32,6 +34,7 @@ function buildHandlers(node: NodeParts): HandlerTable {
     ...handlerEntries(DataService, dataHandlers(node)),
     ...handlerEntries(FileService, fileHandlers(node)),
     ...handlerEntries(BranchService, branchHandlers(node)),
+    ...handlerEntries(ChangeService, changeHandlers(node)),
   ]);
 }
 

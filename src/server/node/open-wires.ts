@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { Embedding } from "../../service/embedding/embedding.ts";
 import type { Dispatch } from "../../service/call/call.ts";
-import { endpoints } from "../../service/call/methods.ts";
+import { allEndpoints } from "../../service/call/methods.ts";
 import { operatorsOnly, type Authentication } from "./authentication.ts";
 import { BodyRoom } from "../wire/body.ts";
 import type { Config } from "../config/config.ts";
@@ -138,7 +138,7 @@ function openapiPage(): Page {
     answer: () => ({
       status: 200,
       contentType: "application/json",
-      body: (body ??= JSON.stringify(openapiDocument(endpoints))),
+      body: (body ??= JSON.stringify(openapiDocument(allEndpoints))),
     }),
   };
 }

@@ -9,7 +9,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { TokenIdentity } from "../../control/access/identity.ts";
 import type { Dispatch } from "../../service/call/call.ts";
-import { endpoints as allEndpoints, type Endpoint, publicServices } from "../../service/call/methods.ts";
+import { allEndpoints, type AnyEndpoint, publicServices } from "../../service/call/methods.ts";
 import { Callers, type Identify } from "../wire/callers.ts";
 import { BodyRoom, Discards } from "../wire/body.ts";
 import { createConnect } from "../rpc/connect.ts";
@@ -66,7 +66,7 @@ export interface DoorsOptions {
   /** Sees every request for an endpoint; absent where there are no metrics. */
   readonly requestMetrics?: RequestMetrics;
   /** All endpoints unless a test wants fewer. */
-  readonly endpoints?: readonly Endpoint[];
+  readonly endpoints?: readonly AnyEndpoint[];
 }
 
 /** The handler of all requests, and the switch that tells the world that this node is leaving. */
@@ -115,6 +115,7 @@ export function createDoors(options: DoorsOptions): Doors {
     dataBodyBytesMax,
     databaseHostSuffix,
     requestMetrics,
+    leaving: health.draining,
     world,
     log,
   };

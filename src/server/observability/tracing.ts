@@ -37,7 +37,7 @@ import { newSpanId, newTraceId, parseTraceparent, formatTraceparent, type Trace 
 import { sleep, type World } from "../../base/world.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
-import { pathTemplate, type Endpoint } from "../../service/call/methods.ts";
+import { pathTemplate, type AnyEndpoint } from "../../service/call/methods.ts";
 import type { ForwardedCall, PeerHost, Peers } from "../../service/placement/peers.ts";
 import type { Sampling, TracingSettings } from "../config/tracing-settings.ts";
 import type { RequestCode, RequestProtocol, RequestSpan, RequestSpans } from "../wire/request-metrics.ts";
@@ -97,7 +97,7 @@ export class Tracing implements RequestSpans {
     this.#tracer = this.#provider.getTracer("palimpsest");
   }
 
-  begin(endpoint: Endpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan {
+  begin(endpoint: AnyEndpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan {
     const span = this.#tracer.startSpan(
       endpoint.name,
       { kind: SpanKind.SERVER, attributes: buildAttributes(endpoint, protocol) },
@@ -272,7 +272,7 @@ function describeCall(call: PortCall): string {
 }
 
 /** By OpenTelemetry's semantic conventions of HTTP and RPC. */
-function buildAttributes({ httpMethod, segments, method }: Endpoint, protocol: RequestProtocol): Attributes {
+function buildAttributes({ httpMethod, segments, method }: AnyEndpoint, protocol: RequestProtocol): Attributes {
   if (protocol === "rest") return { "http.request.method": httpMethod, "http.route": pathTemplate(segments) };
   return {
     "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc",
@@ -281,7 +281,7 @@ function buildAttributes({ httpMethod, segments, method }: Endpoint, protocol: R
 }
 
 /** A client that has gone gets no status; what would have been sent is told. */
-function getHttpStatus({ rule }: Endpoint, code: RequestCode): number {
+function getHttpStatus({ rule }: AnyEndpoint, code: RequestCode): number {
   return code === "ok" || code === "gone" ? rule.status : errorCodes[code].http;
 }
 

@@ -8,7 +8,7 @@ import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
-import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
+import { type AnyEndpoint, Credential, isStream, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
 import { isRequired } from "../../service/call/constraints.ts";
 import type { Schema } from "./openapi-constraints.ts";
 import { getComment, SchemaCollection } from "./openapi-schema.ts";
@@ -29,7 +29,7 @@ The same methods answer on the same port over gRPC, gRPC-Web and Connect. Times 
 are JSON numbers. Where authentication is off no credential is needed.`;
 
 /** The document as a plain object, ready to be written as JSON. */
-export function openapiDocument(endpoints: readonly Endpoint[]): Json {
+export function openapiDocument(endpoints: readonly AnyEndpoint[]): Json {
   const schemas = new SchemaCollection();
   const paths: Record<string, Record<string, Json>> = {};
   for (const [path, operation] of Object.entries(plainRoutes)) paths[path] = { get: operation };
@@ -98,7 +98,7 @@ function keySetSchema(): Schema {
   return { type: "object", properties: { keys: { type: "array", items: { type: "object" } } }, required: ["keys"] };
 }
 
-function describeOperation(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeOperation(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   const { method } = endpoint;
   return {
     operationId: method.localName,
@@ -121,7 +121,7 @@ function toTag(serviceName: string): string {
   return serviceName.replace(/Service$/, "");
 }
 
-function describeSecurity(endpoint: Endpoint): readonly Json[] {
+function describeSecurity(endpoint: AnyEndpoint): readonly Json[] {
   const { credential, scope } = endpoint.rule;
   const role = scopeNames.get(scope);
   const roles = role === undefined ? [] : [role];
@@ -139,7 +139,7 @@ function describeSecurity(endpoint: Endpoint): readonly Json[] {
   }
 }
 
-function describeParameters(endpoint: Endpoint, schemas: SchemaCollection): readonly Json[] {
+function describeParameters(endpoint: AnyEndpoint, schemas: SchemaCollection): readonly Json[] {
   const fromPath = endpoint.segments.flatMap((segment) =>
     segment.kind === "field" ? [parameter("path", segment.field, schemas)] : [],
   );
@@ -156,7 +156,7 @@ function parameter(place: "path" | "query", field: DescField, schemas: SchemaCol
   return { name: field.name, in: place, required: place === "path" || isRequired(field), description, schema };
 }
 
-function listHeaderNames(endpoint: Endpoint): readonly (keyof typeof headerParameters)[] {
+function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerParameters)[] {
   if (!endpoint.rule.txid) return [];
   const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
   const repeatable = endpoint.rule.idempotencyKey ? (["Idempotency-Key"] as const) : [];
@@ -171,25 +171,25 @@ function listHeaderNames(endpoint: Endpoint): readonly (keyof typeof headerParam
   ];
 }
 
-function hasField({ method }: Endpoint, name: string): boolean {
+function hasField({ method }: AnyEndpoint, name: string): boolean {
   return method.input.fields.some((field) => field.name === name);
 }
 
 /** Whether the write can be made to depend on what is there. */
-function isConditional(endpoint: Endpoint): boolean {
+function isConditional(endpoint: AnyEndpoint): boolean {
   return hasField(endpoint, "if_match");
 }
 
 /** Whether the call is a GET of content that has a tag. */
-function isTaggedRead({ rule, httpMethod }: Endpoint): boolean {
+function isTaggedRead({ rule, httpMethod }: AnyEndpoint): boolean {
   return rule.entityTag && httpMethod === "GET";
 }
 
-function mayWrite(endpoint: Endpoint): boolean {
+function mayWrite(endpoint: AnyEndpoint): boolean {
   return endpoint.method.idempotency !== IdempotencyLevel.NO_SIDE_EFFECTS;
 }
 
-function describeRequestBody(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   const { bodyFields, bodyField, method } = endpoint;
   const required = bodyFields.some(isRequired);
   if (bodyField === "*")
@@ -197,7 +197,7 @@ function describeRequestBody(endpoint: Endpoint, schemas: SchemaCollection): Jso
   return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
 }
 
-function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function describeSuccess(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   const { method, rule } = endpoint;
   const headers = [
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
@@ -215,16 +215,17 @@ function describeSuccess(endpoint: Endpoint, schemas: SchemaCollection): Json {
   };
 }
 
-function describeOutput(endpoint: Endpoint): string {
+function describeOutput(endpoint: AnyEndpoint): string {
   return isRaw(endpoint) ? "The raw value." : getComment(endpoint.method.output.typeName);
 }
 
-function successContent(endpoint: Endpoint, schemas: SchemaCollection): Json {
+function successContent(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   if (isRaw(endpoint)) return { "text/plain": { schema: {} } };
-  return { "application/json": { schema: schemas.refer(endpoint.method.output) } };
+  const type = isStream(endpoint) ? "text/event-stream" : "application/json";
+  return { [type]: { schema: schemas.refer(endpoint.method.output) } };
 }
 
-function isRaw(endpoint: Endpoint): boolean {
+function isRaw(endpoint: AnyEndpoint): boolean {
   return endpoint.method.output.typeName === rawBody;
 }
 
@@ -234,7 +235,7 @@ function headersBlock(names: readonly string[]): Json {
 }
 
 /** The error responses of an endpoint, by HTTP status. */
-function describeRefusals(endpoint: Endpoint): Json {
+function describeRefusals(endpoint: AnyEndpoint): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
@@ -250,7 +251,7 @@ const preconditionFailed = 412;
  * The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its
  * own.
  */
-export function listErrorCodes(endpoint: Endpoint): readonly ErrorCode[] {
+export function listErrorCodes(endpoint: AnyEndpoint): readonly ErrorCode[] {
   const { rule } = endpoint;
   const namesDatabase =
     rule.txid || endpoint.segments.some((segment) => segment.kind === "field" && segment.field.name === "db");

@@ -11,7 +11,7 @@
 import type { DescField, Message } from "@bufbuild/protobuf";
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import type { Endpoint, PathSegment } from "../../service/call/methods.ts";
+import type { AnyEndpoint, PathSegment } from "../../service/call/methods.ts";
 import { compileParameter, printableName, type ReadParameter } from "../wire/json-scalars.ts";
 
 /** The endpoint that a request means, and the texts of its path's fields in order. */
@@ -133,7 +133,7 @@ export class QueryReader {
   readonly #readers: ReadonlyMap<string, ReadParameter>;
   readonly #names: string;
 
-  constructor(fields: Endpoint["queryFields"]) {
+  constructor(fields: AnyEndpoint["queryFields"]) {
     this.#readers = new Map(fields.map((field: DescField) => [field.name, compileParameter(field)]));
     this.#names = fields.map((field) => field.name).join(", ") || "none";
   }

@@ -10,16 +10,19 @@ import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { Log } from "../../base/log.ts";
+import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
 import { type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
-import { BodyCap, type Endpoint, type PathSegment } from "../../service/call/methods.ts";
+import { type AnyEndpoint, BodyCap, isStream, type PathSegment } from "../../service/call/methods.ts";
 import { type BodyRoom, type Discards, readBody } from "../wire/body.ts";
 import { decodeJson, type JsonForm } from "../wire/message-decoder.ts";
 import type { Callers } from "../wire/callers.ts";
 import { readCredential, readHost, jsonLine, type ResponseHeaders, send, sendRefusal } from "../wire/call-headers.ts";
+import { paced } from "../wire/message-stream.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
+import { requireEventStream, sendEvents } from "./event-stream.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
 import { parseHostDatabase, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
 import type { MeasuredRequest, RequestMetrics } from "../wire/request-metrics.ts";
@@ -39,7 +42,7 @@ export interface Page {
 }
 
 export interface RestOptions {
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: readonly AnyEndpoint[];
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
@@ -55,13 +58,15 @@ export interface RestOptions {
   readonly databaseHostSuffix: string;
   /** Sees every request for an endpoint. */
   readonly requestMetrics: RequestMetrics;
+  /** Aborted when the node leaves: streams end. */
+  readonly leaving: AbortSignal;
   readonly world: World;
   readonly log: Log;
 }
 
 /** An endpoint at one of its addresses, with its codecs. */
 interface Route {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   /** The properties that the path's fields go to, in order. */
   readonly pathFields: readonly string[];
   /** The property that the Host's database goes to, at a database's own address. */
@@ -120,6 +125,7 @@ class Rest {
       const match = router.match(request.method ?? "", path);
       visit = requestMetrics.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
       const query = mark < 0 ? "" : url.slice(mark + 1);
+      if (isStream(match.route.endpoint)) requireEventStream(request);
       const { callers, dispatch } = this.#options;
       const rest =
         query === "" && match.route.body === undefined
@@ -134,7 +140,8 @@ class Rest {
         deadlineMs: undefined,
       };
       const result = await dispatch(new WireCall(known, callers, request, response));
-      sendResult(match.route, result, request, response);
+      if (result.messages) this.#sendStream(match.route, result.messages, result, response, visit.trace);
+      else sendResult(match.route, result, request, response);
       visit.end("ok");
     } catch (error) {
       if (error instanceof ClientGone) return visit?.end("gone");
@@ -146,6 +153,24 @@ class Rest {
     }
   }
 
+  /** A stream has no answer that could be refused any more: it ends by itself. */
+  #sendStream(
+    { endpoint, write }: Route,
+    messages: AsyncIterable<Message>,
+    { headers }: CallResult,
+    response: WireResponse,
+    trace: Trace,
+  ): void {
+    const { world, log, leaving } = this.#options;
+    const events = paced(messages, { world, leaving, cut: () => response.destroy() });
+    sendEvents(events, write!, Object.fromEntries(headers), response, (error) =>
+      refusalFor(error, endpoint.name, world, log, trace),
+    ).catch((error: unknown) => {
+      log.error("a stream could not be written", error, { where: endpoint.name });
+      response.destroy();
+    });
+  }
+
   async #servePage(page: Page, request: WireRequest, response: WireResponse): Promise<void> {
     if (request.method !== "GET" && request.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
     const { status, contentType, body } = await page.answer(readCredential(request));
@@ -153,7 +178,7 @@ class Rest {
     send(response, status, { "content-type": contentType, "x-content-type-options": "nosniff" }, text);
   }
 
-  #compile(endpoint: Endpoint, segments: readonly PathSegment[]): Route {
+  #compile(endpoint: AnyEndpoint, segments: readonly PathSegment[]): Route {
     const { method, bodyField, bodyFields, queryFields, rule } = endpoint;
     const pathFields = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : []));
     return {
@@ -207,9 +232,9 @@ function buildMessage({ route, values }: Match<Route>, hostDatabase: string | un
 }
 
 function compileRequestBody(
-  endpoint: Endpoint,
+  endpoint: AnyEndpoint,
   bodyField: string,
-  bodyFields: Endpoint["bodyFields"],
+  bodyFields: AnyEndpoint["bodyFields"],
 ): JsonBody | RawBody {
   if (bodyField === "*")
     return { kind: "json", decoder: compileBody(bodyFields), frameBytesMax: limits.elementBytesMax };

@@ -25,21 +25,30 @@ import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
-import type { Endpoint } from "../../service/call/methods.ts";
+import { type AnyEndpoint, isStream, type StreamEndpoint } from "../../service/call/methods.ts";
 import type { Discards } from "../wire/body.ts";
 import { goneSignal, readHost } from "../wire/call-headers.ts";
+import { paced } from "../wire/message-stream.ts";
 import { refusalFor } from "../wire/refusal.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { parseHostDatabase } from "../rest/rest-router.ts";
 import { serveGrpc } from "./grpc-unary.ts";
 import { type RpcCall, RpcEndpoint, type RpcOptions } from "./rpc-endpoint.ts";
-import { toConnectError, connectForms, isMethodPath, refuseRequest, findRpcForm, rpcTypes } from "./rpc-protocols.ts";
+import {
+  toConnectError,
+  connectForms,
+  isEnveloped,
+  isMethodPath,
+  refuseRequest,
+  findRpcForm,
+  rpcTypes,
+} from "./rpc-protocols.ts";
 
 /** Messages of the services that are open to all, such as health: they hold a name. */
 const openMessageBytesMax = 4 * 1024;
 
 export interface ConnectOptions extends RpcOptions {
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: readonly AnyEndpoint[];
   /** Takes what is left of refused requests. */
   readonly discards: Discards;
   /** Adds what is no endpoint: health, reflection, the node-internal service. */
@@ -47,6 +56,8 @@ export interface ConnectOptions extends RpcOptions {
   /** Gets every request whose path is no method's. */
   readonly fallback: RequestHandler;
   readonly databaseHostSuffix: string;
+  /** Aborted when the node leaves: streams end. */
+  readonly leaving: AbortSignal;
 }
 
 /** The call that is on its way through the library. */
@@ -55,7 +66,7 @@ const callKey = createContextKey<RpcCall | undefined>(undefined);
 /** An endpoint on these wires. */
 interface Route {
   readonly calls: RpcEndpoint;
-  /** Of gRPC-Web and Connect. */
+  /** Of gRPC-Web and Connect, and of gRPC where the method gives a stream. */
   readonly handler: UniversalHandler;
 }
 
@@ -100,7 +111,7 @@ function hurry(request: WireRequest, world: World): void {
   request.once("close", cancel);
 }
 
-function buildPath({ method }: Endpoint): string {
+function buildPath({ method }: AnyEndpoint): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
@@ -128,8 +139,9 @@ function answerUnknownPath(request: WireRequest, response: WireResponse, fallbac
   );
 }
 
-function buildRoute(endpoint: Endpoint, options: ConnectOptions): Route {
+function buildRoute(endpoint: AnyEndpoint, options: ConnectOptions): Route {
   const calls = new RpcEndpoint(endpoint, options);
+  if (isStream(endpoint)) return { calls, handler: buildStreamHandler(calls, endpoint, options) };
   const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
     const call = context.values.get(callKey);
     assert(call !== undefined, "a call of an endpoint comes through serve");
@@ -146,6 +158,27 @@ function buildRoute(endpoint: Endpoint, options: ConnectOptions): Route {
   return { calls, handler: handler! };
 }
 
+function buildStreamHandler(
+  calls: RpcEndpoint,
+  { name, method }: StreamEndpoint,
+  { world, log, leaving }: ConnectOptions,
+): UniversalHandler {
+  async function* answer(_empty: Message, context: HandlerContext): AsyncGenerator<Message> {
+    const call = context.values.get(callKey);
+    assert(call !== undefined, "a call of an endpoint comes through serve");
+    const { response } = call;
+    try {
+      const { messages, headers } = await calls.answer(call, (result) => result);
+      for (const [header, value] of headers) context.responseHeader.append(header, value);
+      yield* paced(messages!, { world, leaving, cut: () => response.destroy() });
+    } catch (error) {
+      throw toConnectError(refusalFor(error, name, world, log));
+    }
+  }
+  const [handler] = createConnectRouter().rpc(method, answer).handlers;
+  return handler!;
+}
+
 /** Answers a request for an endpoint, whatever its form, or refuses one of none. */
 function serve(
   route: Route,
@@ -155,12 +188,14 @@ function serve(
   options: ConnectOptions,
 ): void {
   const { endpoint } = route.calls;
-  const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
+  const isGet =
+    !isStream(endpoint) && request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
   const form = isGet ? parseQueryForm(query) : findRpcForm(request.headers["content-type"]);
-  const isGrpc = request.method === "POST" && form?.protocol === "grpc";
+  const isGrpc = request.method === "POST" && form?.protocol === "grpc" && !isStream(endpoint);
   if (!isGrpc) keepUnread(request, response, options.discards);
   if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
-  if (form === undefined) return refuseType(isGet, request, response);
+  if (form === undefined || (form.protocol === "connect" && form.isStream !== isStream(endpoint)))
+    return refuseType(isGet, endpoint, request, response);
   const call: RpcCall = {
     form,
     request,
@@ -180,7 +215,7 @@ function passOn({ calls, handler }: Route, call: RpcCall, options: ConnectOption
     method: "POST",
     url: `http://node${handler.requestPath}`,
     header: new Headers({ "content-type": form.contentType }),
-    body: createAsyncIterable([emptyMessages[form.codec][form.protocol === "connect" ? "bare" : "enveloped"]]),
+    body: createAsyncIterable([emptyMessages[form.codec][isEnveloped(form) ? "enveloped" : "bare"]]),
     signal: goneSignal(response),
     contextValues: createContextValues().set(callKey, call),
   })
@@ -197,7 +232,7 @@ const emptyMessages = {
 /** The library could not answer: the client is gone, or there is a fault of ours. */
 function failCall(
   error: unknown,
-  endpoint: Endpoint,
+  endpoint: AnyEndpoint,
   request: WireRequest,
   response: WireResponse,
   { world, log }: ConnectOptions,
@@ -211,8 +246,9 @@ function parseQueryForm(query: string): (typeof connectForms)[keyof typeof conne
   return encoding === "json" || encoding === "proto" ? connectForms[encoding] : undefined;
 }
 
-function refuseMethod({ method }: Endpoint, request: WireRequest, response: WireResponse): void {
-  const Allow = method.idempotency === Idempotency.NO_SIDE_EFFECTS ? "GET, POST" : "POST";
+function refuseMethod(endpoint: AnyEndpoint, request: WireRequest, response: WireResponse): void {
+  const isRead = endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
+  const Allow = isRead && !isStream(endpoint) ? "GET, POST" : "POST";
   refuseRequest(
     new ServiceError("invalid_request", `this path takes ${Allow}`, { httpStatus: 405, headers: { Allow } }),
     request,
@@ -220,10 +256,11 @@ function refuseMethod({ method }: Endpoint, request: WireRequest, response: Wire
   );
 }
 
-function refuseType(isGet: boolean, request: WireRequest, response: WireResponse): void {
-  const message = isGet ? "encoding must be json or proto" : `content-type must be one of ${rpcTypes.join(", ")}`;
+function refuseType(isGet: boolean, endpoint: AnyEndpoint, request: WireRequest, response: WireResponse): void {
+  const types = rpcTypes(isStream(endpoint)).join(", ");
+  const message = isGet ? "encoding must be json or proto" : `content-type must be one of ${types}`;
   refuseRequest(
-    new ServiceError("invalid_request", message, { httpStatus: 415, headers: { "Accept-Post": rpcTypes.join(", ") } }),
+    new ServiceError("invalid_request", message, { httpStatus: 415, headers: { "Accept-Post": types } }),
     request,
     response,
   );

@@ -12,7 +12,7 @@ import type { Log } from "../../base/log.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch } from "../../service/call/call.ts";
-import type { Endpoint } from "../../service/call/methods.ts";
+import type { AnyEndpoint } from "../../service/call/methods.ts";
 import type { Callers } from "../wire/callers.ts";
 import type { WireResponse } from "../wire/listener.ts";
 import { refusalFor } from "../wire/refusal.ts";
@@ -38,11 +38,11 @@ export interface RpcCall extends RpcRequest {
 
 /** Answers the calls of one endpoint. */
 export class RpcEndpoint {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   readonly #options: RpcOptions;
   readonly #reader: RpcReader;
 
-  constructor(endpoint: Endpoint, options: RpcOptions) {
+  constructor(endpoint: AnyEndpoint, options: RpcOptions) {
     this.endpoint = endpoint;
     this.#options = options;
     this.#reader = new RpcReader(endpoint, options);

@@ -20,21 +20,29 @@ import type { WireRequest, WireResponse } from "../wire/listener.ts";
 export interface RpcForm {
   readonly protocol: "grpc" | "grpc-web" | "connect";
   readonly codec: "proto" | "json";
+  /** Of Connect, which says so by the type: whether the answer is a stream. The others have one form for both. */
+  readonly isStream: boolean;
   /** The type in the one way in which we write it. */
   readonly contentType: string;
   /** The header that says how the body is compressed. */
-  readonly encodingHeader: "grpc-encoding" | "content-encoding";
+  readonly encodingHeader: "grpc-encoding" | "content-encoding" | "connect-content-encoding";
   /** The header that says how long the client waits. */
   readonly timeoutHeader: "grpc-timeout" | "connect-timeout-ms";
 }
 
-function buildForm(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentType: string): RpcForm {
+function buildForm(
+  protocol: RpcForm["protocol"],
+  codec: RpcForm["codec"],
+  contentType: string,
+  isStream: boolean = false,
+): RpcForm {
   const isConnect = protocol === "connect";
   return {
     protocol,
     codec,
+    isStream,
     contentType,
-    encodingHeader: isConnect ? "content-encoding" : "grpc-encoding",
+    encodingHeader: isConnect ? (isStream ? "connect-content-encoding" : "content-encoding") : "grpc-encoding",
     timeoutHeader: isConnect ? "connect-timeout-ms" : "grpc-timeout",
   };
 }
@@ -48,6 +56,8 @@ export const connectForms = {
 const known: ReadonlyMap<string, RpcForm> = new Map([
   ["application/proto", connectForms.proto],
   ["application/json", connectForms.json],
+  ["application/connect+proto", buildForm("connect", "proto", "application/connect+proto", true)],
+  ["application/connect+json", buildForm("connect", "json", "application/connect+json", true)],
   ...(["grpc", "grpc-web"] as const).flatMap((protocol): [string, RpcForm][] => [
     [`application/${protocol}`, buildForm(protocol, "proto", `application/${protocol}+proto`)],
     [`application/${protocol}+proto`, buildForm(protocol, "proto", `application/${protocol}+proto`)],
@@ -55,8 +65,17 @@ const known: ReadonlyMap<string, RpcForm> = new Map([
   ]),
 ]);
 
-/** The media types of calls, for refusals. */
-export const rpcTypes: readonly string[] = [...known.keys()];
+/** The media types of calls whose answer is a stream, or is none, for refusals. */
+export function rpcTypes(isStream: boolean): readonly string[] {
+  return [...known].flatMap(([type, form]) =>
+    form.protocol === "connect" && form.isStream !== isStream ? [] : [type],
+  );
+}
+
+/** Whether messages come in envelopes: on all but Connect's calls that have one message each way. */
+export function isEnveloped({ protocol, isStream }: RpcForm): boolean {
+  return protocol !== "connect" || isStream;
+}
 
 /** The form of a POST with this type; undefined for a type of none. */
 export function findRpcForm(contentType: string | undefined): RpcForm | undefined {

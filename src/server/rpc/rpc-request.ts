@@ -12,12 +12,12 @@ import { limits } from "../../base/limits.ts";
 import type { World } from "../../base/world.ts";
 import { Unread } from "../../service/call/call.ts";
 import { isRequired } from "../../service/call/constraints.ts";
-import { BodyCap, type Endpoint } from "../../service/call/methods.ts";
+import { BodyCap, type AnyEndpoint } from "../../service/call/methods.ts";
 import { type BodyRoom, type HeldBody, inflate, readBody } from "../wire/body.ts";
 import { decodeBinary, decodeJson, type JsonForm } from "../wire/message-decoder.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { WireRequest } from "../wire/listener.ts";
-import { connectForms, type RpcForm } from "./rpc-protocols.ts";
+import { connectForms, isEnveloped, type RpcForm } from "./rpc-protocols.ts";
 
 type Properties = Message & Record<string, unknown>;
 
@@ -52,7 +52,7 @@ export const envelopeBytes = 5;
 /** Reads the requests of one endpoint. */
 export class RpcReader {
   readonly #options: RpcReaderOptions;
-  readonly #endpoint: Endpoint;
+  readonly #endpoint: AnyEndpoint;
   readonly #bytesMax: number;
   readonly #json: JsonForm;
   /** Messages that must be there, on both codecs: in protobuf a scalar always is. */
@@ -60,7 +60,7 @@ export class RpcReader {
   /** The fields that say what the call is about. */
   readonly #address: readonly DescField[];
 
-  constructor(endpoint: Endpoint, options: RpcReaderOptions) {
+  constructor(endpoint: AnyEndpoint, options: RpcReaderOptions) {
     const { method, rule, segments } = endpoint;
     this.#options = options;
     this.#endpoint = endpoint;
@@ -118,7 +118,7 @@ export class RpcReader {
     const encoding = request.headers[form.encodingHeader];
     const isGzip = encoding === "gzip";
     if (encoding !== undefined && encoding !== "identity" && !isGzip) throw unknownEncoding(form.encodingHeader, form);
-    if (form.protocol === "connect") {
+    if (!isEnveloped(form)) {
       const held = await readBody(request, this.#bytesMax, room);
       return isGzip ? this.#inflateAndRelease(held, { bytes: held.bytes, isCompressed: true }, form) : held;
     }

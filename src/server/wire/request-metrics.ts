@@ -11,7 +11,7 @@ import type { Log } from "../../base/log.ts";
 import { longBoundsMs, Histogram, type HistogramCounts } from "../../base/collections/histogram.ts";
 import { RequestTrace, type Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
-import type { Endpoint } from "../../service/call/methods.ts";
+import type { AnyEndpoint } from "../../service/call/methods.ts";
 
 /** REST, or one of the wires that the proto files are for: gRPC, gRPC-Web, Connect. */
 export type RequestWire = "rest" | "rpc";
@@ -27,7 +27,7 @@ export interface RequestSpan {
 
 /** Records a span for each visit. */
 export interface RequestSpans {
-  begin(endpoint: Endpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan;
+  begin(endpoint: AnyEndpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan;
 }
 
 /** What a request speaks. */
@@ -51,13 +51,13 @@ export interface RequestMetricsOptions {
 
 /** What is counted of the requests of one endpoint by one wire. */
 class Guests {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   readonly wire: RequestWire;
   readonly codes = new Map<RequestCode, number>();
   readonly durations = new Histogram(longBoundsMs);
   running = 0;
 
-  constructor(endpoint: Endpoint, wire: RequestWire) {
+  constructor(endpoint: AnyEndpoint, wire: RequestWire) {
     this.endpoint = endpoint;
     this.wire = wire;
   }
@@ -107,7 +107,7 @@ export class MeasuredRequest {
 /** All requests of a node. */
 export class RequestMetrics {
   readonly #options: RequestMetricsOptions;
-  readonly #guests: Readonly<Record<RequestWire, Map<Endpoint, Guests>>> = { rest: new Map(), rpc: new Map() };
+  readonly #guests: Readonly<Record<RequestWire, Map<AnyEndpoint, Guests>>> = { rest: new Map(), rpc: new Map() };
   readonly #strays = new Map<ErrorCode, number>();
 
   constructor(options: RequestMetricsOptions) {
@@ -115,7 +115,7 @@ export class RequestMetrics {
   }
 
   /** A request for the endpoint, with the `traceparent` header that it came with. */
-  begin(endpoint: Endpoint, protocol: RequestProtocol, traceparent: string | undefined): MeasuredRequest {
+  begin(endpoint: AnyEndpoint, protocol: RequestProtocol, traceparent: string | undefined): MeasuredRequest {
     const wire = protocol === "rest" ? protocol : "rpc";
     let guests = this.#guests[wire].get(endpoint);
     if (!guests) this.#guests[wire].set(endpoint, (guests = new Guests(endpoint, wire)));

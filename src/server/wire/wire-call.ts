@@ -7,7 +7,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { Trace } from "../../base/trace.ts";
 import { type Call, type CallHeaders, readCallHeaders, type RestOfCall } from "../../service/call/call.ts";
-import type { Endpoint } from "../../service/call/methods.ts";
+import type { AnyEndpoint } from "../../service/call/methods.ts";
 import { goneSignal, readCredential } from "./call-headers.ts";
 import type { Callers } from "./callers.ts";
 import type { WireRequest, WireResponse } from "./listener.ts";
@@ -24,7 +24,7 @@ export class WireCall implements Call {
   readonly #request: WireRequest;
   readonly #response: WireResponse;
   #signal: AbortSignal | undefined;
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   message: Message;
   readonly rest: RestOfCall | undefined;
   readonly hostDatabase: string | undefined;

@@ -7,7 +7,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { ServiceError } from "../../base/faults/errors.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { Identity } from "../../control/access/identity.ts";
-import type { Endpoint } from "./methods.ts";
+import type { AnyEndpoint } from "./methods.ts";
 
 /**
  * The service's own request headers, and HTTP's conditions, as they were received; the pipeline and the handlers judge
@@ -22,6 +22,7 @@ export interface CallHeaders {
   readonly ifMatch?: string | undefined;
   readonly ifNoneMatch?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  readonly lastEventId?: string | undefined;
 }
 
 /** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
@@ -34,6 +35,7 @@ export const callHeaderNames = {
   ifMatch: "if-match",
   ifNoneMatch: "if-none-match",
   idempotencyKey: "idempotency-key",
+  lastEventId: "last-event-id",
 } as const satisfies Record<keyof CallHeaders, string>;
 
 /** Reads the service's own headers through `getHeader`, which gives a header by its lower-case name. */
@@ -47,6 +49,7 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     ifMatch: getHeader(callHeaderNames.ifMatch),
     ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
     idempotencyKey: getHeader(callHeaderNames.idempotencyKey),
+    lastEventId: getHeader(callHeaderNames.lastEventId),
   };
 }
 
@@ -62,7 +65,7 @@ export interface RestOfCall {
 }
 
 export interface Call {
-  readonly endpoint: Endpoint;
+  readonly endpoint: AnyEndpoint;
   /** The request, of the type `endpoint.method.input`: what is known of it while there is a rest, and then whole. */
   message: Message;
   /** What of the request has not been read yet; absent where `message` is whole. */
@@ -110,6 +113,8 @@ export class Unread extends Error {
 export interface CallResult {
   /** The answer, of the type `endpoint.method.output`. */
   readonly message: Message;
+  /** Of a method that gives a stream: its messages, in the place of `message`; it ends by itself or with a refusal. */
+  readonly messages?: AsyncIterable<Message> | undefined;
   /** Response headers by name, such as `Service-Txid`; on gRPC they are response metadata. */
   readonly headers: readonly (readonly [string, string])[];
 }

@@ -31,6 +31,8 @@ export interface Context {
    * tell.
    */
   readonly demand: (scope: ScopeName) => Promise<unknown>;
+  /** Throws unless the caller may still make the call: for what lasts long. */
+  readonly recheck: () => Promise<void>;
   // What the headers ask for is judged once the caller is admitted; until then it is the node's own.
   /** On world.monotonicMs(): the caller waits no longer than this. Begins when the request has come whole. */
   deadlineMs: number;
@@ -67,11 +69,13 @@ export type ServiceHandlers<Service extends DescService> = {
   readonly [Name in keyof Service["method"]]: (
     request: MessageShape<Service["method"][Name]["input"]>,
     context: Context,
-  ) => Promise<MessageInitShape<Service["method"][Name]["output"]>>;
+  ) => Promise<Result<Service["method"][Name]["methodKind"], MessageInitShape<Service["method"][Name]["output"]>>>;
 };
 
+type Result<Kind, Output> = Kind extends "server_streaming" ? AsyncIterable<Output> : Output;
+
 /** A handler whose types have been checked where it was defined. */
-export type Handler = (request: Message, context: Context) => Promise<Record<string, unknown>>;
+export type Handler = (request: Message, context: Context) => Promise<Record<string, unknown> | AsyncIterable<unknown>>;
 
 /** Handlers by endpoint name, such as `MemoryService.Ingest`. */
 export type HandlerTable = ReadonlyMap<string, Handler>;

@@ -5,10 +5,18 @@
  * Always true: every method has a route and a rule, every field of its request has one place on REST (path, query or
  * body), and no two rows share a method and a path. A breach fails the start of the process.
  */
-import { type DescField, type DescMethodUnary, type DescService, getOption, ScalarType } from "@bufbuild/protobuf";
+import {
+  type DescField,
+  type DescMethodServerStreaming,
+  type DescMethodUnary,
+  type DescService,
+  getOption,
+  ScalarType,
+} from "@bufbuild/protobuf";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
 import type { HttpRule } from "../../../gen/google/api/http_pb.ts";
 import { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import { ChangeService } from "../../../gen/palimpsest/v1/change_pb.ts";
 import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
@@ -25,10 +33,10 @@ export type PathSegment =
   { readonly kind: "literal"; readonly text: string } | { readonly kind: "field"; readonly field: DescField };
 
 /** A method of a public service and everything that its proto file says of it. */
-export interface Endpoint {
+interface MethodEndpoint<Method extends DescMethodUnary | DescMethodServerStreaming> {
   /** `MemoryService.Ingest`: unique, and what handlers are registered under. */
   readonly name: string;
-  readonly method: DescMethodUnary;
+  readonly method: Method;
   readonly httpMethod: HttpMethod;
   /** The path below the service's own address. */
   readonly segments: readonly PathSegment[];
@@ -45,6 +53,12 @@ export interface Endpoint {
   readonly rule: Rule;
 }
 
+/** A method that takes one message and gives one. */
+export type Endpoint = MethodEndpoint<DescMethodUnary>;
+/** A method that takes one message and gives a stream of them. */
+export type StreamEndpoint = MethodEndpoint<DescMethodServerStreaming>;
+export type AnyEndpoint = Endpoint | StreamEndpoint;
+
 /** The services that clients call. */
 export const publicServices: readonly DescService[] = [
   ControlService,
@@ -52,17 +66,27 @@ export const publicServices: readonly DescService[] = [
   DataService,
   FileService,
   BranchService,
+  ChangeService,
 ];
 
-/** Every endpoint, in the order of the proto files. */
-export const endpoints: readonly Endpoint[] = publicServices.flatMap((service) =>
+/** Every method, in the order of the proto files. */
+export const allEndpoints: readonly AnyEndpoint[] = publicServices.flatMap((service) =>
   service.methods.map((method) => {
-    assert(method.methodKind === "unary", `${method.name} is not unary`);
-    return buildEndpoint(method as DescMethodUnary);
+    const { methodKind } = method;
+    assert(methodKind === "unary" || methodKind === "server_streaming", `${method.name} takes more than one message`);
+    return buildEndpoint(method as DescMethodUnary | DescMethodServerStreaming) as AnyEndpoint;
   }),
 );
 
-const paths = endpoints.map((endpoint) => `${endpoint.httpMethod} ${formatShape(endpoint.segments)}`);
+/** Whether the method gives a stream. */
+export function isStream(endpoint: AnyEndpoint): endpoint is StreamEndpoint {
+  return endpoint.method.methodKind === "server_streaming";
+}
+
+/** Those that give one message. */
+export const endpoints: readonly Endpoint[] = allEndpoints.filter((endpoint) => !isStream(endpoint)) as Endpoint[];
+
+const paths = allEndpoints.map((endpoint) => `${endpoint.httpMethod} ${formatShape(endpoint.segments)}`);
 assert(new Set(paths).size === paths.length, "two methods share a path");
 
 /** The scopes as clients and tokens write them, least first; each includes the ones before. */
@@ -83,7 +107,9 @@ function formatShape(segments: readonly PathSegment[]): string {
   return segments.map((segment) => `/${segment.kind === "literal" ? segment.text : "{}"}`).join("");
 }
 
-function buildEndpoint(method: DescMethodUnary): Endpoint {
+function buildEndpoint<Method extends DescMethodUnary | DescMethodServerStreaming>(
+  method: Method,
+): MethodEndpoint<Method> {
   const name = `${method.parent.name}.${method.name}`;
   const methodRule = getOption(method, rule);
   assert(methodRule.status >= 200 && methodRule.credential !== Credential.UNSPECIFIED, `${name} has no rule`);
@@ -123,7 +149,7 @@ function readRoute(name: string, httpRule: HttpRule): { readonly httpMethod: Htt
 }
 
 /** Reads a template of literal segments and `{field}`s, the only form that our files use of google.api.http's. */
-function parseSegments(method: DescMethodUnary, path: string): PathSegment[] {
+function parseSegments(method: DescMethodUnary | DescMethodServerStreaming, path: string): PathSegment[] {
   assert(path.startsWith("/"), `the path of ${method.name} does not start with /`);
   return path
     .slice(1)

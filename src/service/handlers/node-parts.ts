@@ -9,6 +9,7 @@ import type { NodeNames } from "../../control/databases/node-names.ts";
 import type { Policies } from "../../control/databases/policies.ts";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { Assistant } from "../../ai/assistant.ts";
+import type { BranchSignals } from "../feed/branch-signals.ts";
 import type { Erasures } from "../erasure/erasures.ts";
 import type { Embedding } from "../embedding/embedding.ts";
 
@@ -25,6 +26,8 @@ export interface NodeParts {
   /** What tags of context blocks end in. */
   readonly fences: Fences;
   readonly erasures: Erasures;
+  /** Tells that a database may have changed. */
+  readonly signals: BranchSignals;
   /** What makes vectors for text; undefined on a node without an embedder. */
   readonly embedding: Embedding | undefined;
   /** The models that write, by their use; those that the node is configured with. */

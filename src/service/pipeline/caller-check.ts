@@ -14,7 +14,7 @@ import type { Databases } from "../../control/databases/databases.ts";
 import type { Identity, ScopeName } from "../../control/access/identity.ts";
 import { checkNamePart, parseDatabaseSpec, profileDatabaseName } from "../../format/core/names.ts";
 import type { Call } from "../call/call.ts";
-import { Credential, endpoints, scopeNames, type Endpoint, type Rule } from "../call/methods.ts";
+import { allEndpoints, type AnyEndpoint, Credential, scopeNames, type Rule } from "../call/methods.ts";
 
 const credentialNames: ReadonlyMap<Rule["credential"], AccessRule["credential"]> = new Map([
   [Credential.NONE, "none"],
@@ -25,7 +25,7 @@ const credentialNames: ReadonlyMap<Rule["credential"], AccessRule["credential"]>
 ]);
 
 /** What the endpoint asks of its caller. */
-export function buildAccessRule({ name, rule }: Endpoint): AccessRule {
+export function buildAccessRule({ name, rule }: AnyEndpoint): AccessRule {
   const credential = credentialNames.get(rule.credential);
   // A rule that is not understood opens nothing: the node does not start.
   if (credential === undefined) throw new Error(`${name} asks for a kind of credential that is not known`);
@@ -35,7 +35,7 @@ export function buildAccessRule({ name, rule }: Endpoint): AccessRule {
 type TargetReader = (message: Message) => AccessTarget;
 
 /** What a call of the endpoint is about, by the fields of its path. */
-function buildTargetReader({ segments }: Endpoint): TargetReader {
+function buildTargetReader({ segments }: AnyEndpoint): TargetReader {
   const inPath = new Set(segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : [])));
   const text = (message: Message, field: string): string => (message as unknown as Record<string, string>)[field]!;
   if (inPath.has("db")) return (message) => ({ kind: "database", name: parseDatabaseSpec(text(message, "db")).name });
@@ -53,7 +53,7 @@ export class Authorization {
   readonly #credentials: Credentials;
   readonly #databases: Databases;
   readonly #rules = new Map(
-    endpoints.map((endpoint) => [
+    allEndpoints.map((endpoint) => [
       endpoint,
       { rule: buildAccessRule(endpoint), readTarget: buildTargetReader(endpoint) },
     ]),
@@ -90,7 +90,7 @@ export class Authorization {
    * The same for a request that cannot be read: by what it is known to be about, or else by what the credential is for,
    * so that a caller that may make no such call at all is told that.
    */
-  checkUnread(endpoint: Endpoint, address: Message | undefined, identity: Identity): void {
+  checkUnread(endpoint: AnyEndpoint, address: Message | undefined, identity: Identity): void {
     const known = this.#rules.get(endpoint);
     if (known === undefined) throw new Error(`${endpoint.name} is not in the endpoint table`);
     refuse(known.rule, identity, address === undefined ? ownTarget(identity, known.rule) : known.readTarget(address));

@@ -7,7 +7,7 @@
  * wrong with the request: 401, 403, 413, 400, on every wire. A wire cannot reach a handler but through `dispatch`, so
  * what is checked here is checked on all of them.
  */
-import { create, type Message } from "@bufbuild/protobuf";
+import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { anonymous } from "../../control/access/identity.ts";
@@ -17,7 +17,7 @@ import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall,
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 import { compileCheck } from "../call/message-checks.ts";
-import { endpoints } from "../call/methods.ts";
+import { endpoints, isStream } from "../call/methods.ts";
 
 export interface PipelineOptions {
   readonly handlers: HandlerTable;
@@ -140,11 +140,20 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   const handler = handlers.get(call.endpoint.name);
   if (!handler) throw new Error(`no handler for ${call.endpoint.name}`);
   try {
-    const message = await handler(call.message, context);
-    return { message: create(call.endpoint.method.output, message), headers: listHeaders(context) };
+    const given = await handler(call.message, context);
+    const { output } = call.endpoint.method;
+    const headers = listHeaders(context);
+    if (!isStream(call.endpoint)) return { message: create(output, given as Record<string, unknown>), headers };
+    return { message: create(output), messages: eachAs(output, given as AsyncIterable<MessageInit>), headers };
   } catch (error) {
     throw stamped(error, context);
   }
+}
+
+type MessageInit = Record<string, unknown>;
+
+async function* eachAs(output: DescMessage, given: AsyncIterable<MessageInit>): AsyncGenerator<Message> {
+  for await (const message of given) yield create(output, message);
 }
 
 function listHeaders({
@@ -183,6 +192,10 @@ function openContext(call: Call, options: PipelineOptions): Context {
     judgedUuid: undefined,
     admitted: false,
     demand: async (scope) => options.authorization?.check(call, context.identity, scope),
+    recheck: async () => {
+      const { authorization } = options;
+      await authorization?.check(call, await authorization.identify(call.credential));
+    },
     deadlineMs: 0,
     minTxid: 0,
     consistency: undefined,

@@ -180,8 +180,8 @@ describe("what is no state page is refused as corrupt", () => {
     const file = readFileSync(path);
     for (const root of roots) corrupt(file.subarray((root - 1) * 4096, root * 4096));
     const cell = page[8]! * 256 + page[9]!;
-    // Lengths of payload and header, and the types of the id, the format, the two numbers and the writer epoch.
-    expect([...page.subarray(cell, cell + 8)]).toEqual([25, 1, 6, 0, 1, 1, 1, 44]);
+    // Lengths of payload and header, and the types of the id, the format, the two numbers, writer epoch and changes.
+    expect([...page.subarray(cell, cell + 9)]).toEqual([26, 1, 7, 0, 1, 1, 1, 44, 0]);
     for (const type of [2, 5, 10]) corrupt(page.with(0, type));
     corrupt(page.with(4, 0));
     corrupt(page.with(cell + 1, 2));

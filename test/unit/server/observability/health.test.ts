@@ -80,6 +80,7 @@ describe("grpc.health.v1", () => {
       "palimpsest.v1.DataService",
       "palimpsest.v1.FileService",
       "palimpsest.v1.BranchService",
+      "palimpsest.v1.ChangeService",
       "grpc.health.v1.Health",
     ];
     for (const service of services) expect((await client.check({ service })).status).toBe(Status.SERVING);

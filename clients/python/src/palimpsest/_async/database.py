@@ -1,0 +1,126 @@
+"""One branch of a database, and what is in it."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from typing_extensions import Self
+
+from .. import _operations as ops
+from .. import _types as t
+from .._calls import CallOptions, Parts
+from .collections import AsyncDocuments, AsyncKeyValues, AsyncVectors
+from .scope import AsyncScope
+from .texts import AsyncFiles, AsyncTurns
+from .transport import AsyncTransport
+
+
+class AsyncDatabase:
+    """One branch of a database. Nothing is asked of the node until a method does."""
+
+    def __init__(self, transport: AsyncTransport, name: str, branch: str = "main") -> None:
+        self._scope = AsyncScope(transport, name, branch)
+        self.files = AsyncFiles(self._scope)
+        """The tree of texts."""
+
+    @property
+    def name(self) -> str:
+        """The database's name."""
+        return self._scope.database
+
+    @property
+    def branch_name(self) -> str:
+        """The branch that the methods of this object are about."""
+        return self._scope.branch
+
+    def branch(self, name: str) -> Self:
+        """The same database on another branch."""
+        return type(self)(self._scope.transport, self.name, name)
+
+    async def fork(
+        self,
+        name: str,
+        options: CallOptions | None = None,
+        *,
+        ttl: int | None = None,
+        at: str | int | None = None,
+    ) -> Self:
+        """Makes a branch from this one's newest state, or from an earlier one with `at`. `ttl` is in seconds."""
+        body = {"name": name, "from_": self.branch_name, "ttl": ttl, "at": at}
+        await self._scope.call(ops.CREATE_BRANCH, Parts(body=body, branch=name), options)
+        return self.branch(name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Deletes the branch at the end of the block; `main` stays."""
+        if self.branch_name != "main":
+            await self.delete_branch()
+
+    async def branches(self, options: CallOptions | None = None) -> Sequence[t.Branch]:
+        """All branches of the database."""
+        answer: t.ListBranchesResponse = await self._scope.call(ops.LIST_BRANCHES, Parts(), options)
+        return answer.branches
+
+    async def delete_branch(self, options: CallOptions | None = None) -> None:
+        """Deletes this branch. `main` goes with the database only."""
+        await self._scope.call(ops.DELETE_BRANCH, self._on_branch(), options)
+        self._scope.transport.seen.drop(self._scope.address)
+
+    async def checkpoint(self, name: str, options: CallOptions | None = None) -> t.CreateCheckpointResponse:
+        """Names this branch's newest state."""
+        return await self._scope.call(ops.CREATE_CHECKPOINT, self._on_branch(body={"name": name}), options)
+
+    async def checkpoints(self, options: CallOptions | None = None) -> Sequence[t.Checkpoint]:
+        """The named states of this branch."""
+        parts = self._on_branch()
+        answer: t.ListCheckpointsResponse = await self._scope.call(ops.LIST_CHECKPOINTS, parts, options)
+        return answer.checkpoints
+
+    async def delete_checkpoint(self, name: str, options: CallOptions | None = None) -> None:
+        """Gives up a name of a state."""
+        parts = Parts(path={"branch": self.branch_name, "name": name})
+        await self._scope.call(ops.DELETE_CHECKPOINT, parts, options)
+
+    async def rewind(self, to: str | int, options: CallOptions | None = None) -> t.RewindBranchResponse:
+        """Takes this branch back to a checkpoint or a transaction id."""
+        return await self._scope.call(ops.REWIND_BRANCH, self._on_branch(body={"to": to}), options)
+
+    async def sync(self, options: CallOptions | None = None) -> t.SyncResponse:
+        """Waits until object storage holds everything that this branch has."""
+        return await self._scope.call(ops.SYNC, Parts(), options)
+
+    async def sql(
+        self, q: str, params: Sequence[Any] | Mapping[str, Any] | None = None, options: CallOptions | None = None
+    ) -> t.SqlResult:
+        """Runs one SQL statement."""
+        statement: t.SqlStatement = {"q": q} if params is None else {"q": q, "params": params}
+        return (await self.batch([statement], options))[0]
+
+    async def batch(
+        self, stmts: Sequence[t.SqlStatement], options: CallOptions | None = None, *, txn: bool | None = None
+    ) -> Sequence[t.SqlResult]:
+        """Runs SQL statements, as one transaction unless `txn` is false."""
+        parts = Parts(body={"stmts": list(stmts), "txn": txn})
+        answer: t.ExecuteSqlResponse = await self._scope.call(ops.EXECUTE_SQL, parts, options)
+        return answer.results
+
+    def kv(self, namespace: str) -> AsyncKeyValues:
+        """Values by key, in a namespace of their own."""
+        return AsyncKeyValues(self._scope, namespace)
+
+    def docs(self, collection: str) -> AsyncDocuments:
+        """The documents of a collection."""
+        return AsyncDocuments(self._scope, collection)
+
+    def vectors(self, collection: str) -> AsyncVectors:
+        """The vectors of a collection."""
+        return AsyncVectors(self._scope, collection)
+
+    def turns(self, session: str) -> AsyncTurns:
+        """The transcript of a session."""
+        return AsyncTurns(self._scope, session)
+
+    def _on_branch(self, body: Mapping[str, Any] | None = None) -> Parts:
+        return Parts(path={"branch": self.branch_name}, body=body)

@@ -1,0 +1,127 @@
+# Made from the module of the same name in _async by `npm run generate`; do not edit.
+"""One branch of a database, and what is in it."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from typing_extensions import Self
+
+from .. import _operations as ops
+from .. import _types as t
+from .._calls import CallOptions, Parts
+from .collections import Documents, KeyValues, Vectors
+from .scope import Scope
+from .texts import Files, Turns
+from .transport import Transport
+
+
+class Database:
+    """One branch of a database. Nothing is asked of the node until a method does."""
+
+    def __init__(self, transport: Transport, name: str, branch: str = "main") -> None:
+        self._scope = Scope(transport, name, branch)
+        self.files = Files(self._scope)
+        """The tree of texts."""
+
+    @property
+    def name(self) -> str:
+        """The database's name."""
+        return self._scope.database
+
+    @property
+    def branch_name(self) -> str:
+        """The branch that the methods of this object are about."""
+        return self._scope.branch
+
+    def branch(self, name: str) -> Self:
+        """The same database on another branch."""
+        return type(self)(self._scope.transport, self.name, name)
+
+    def fork(
+        self,
+        name: str,
+        options: CallOptions | None = None,
+        *,
+        ttl: int | None = None,
+        at: str | int | None = None,
+    ) -> Self:
+        """Makes a branch from this one's newest state, or from an earlier one with `at`. `ttl` is in seconds."""
+        body = {"name": name, "from_": self.branch_name, "ttl": ttl, "at": at}
+        self._scope.call(ops.CREATE_BRANCH, Parts(body=body, branch=name), options)
+        return self.branch(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Deletes the branch at the end of the block; `main` stays."""
+        if self.branch_name != "main":
+            self.delete_branch()
+
+    def branches(self, options: CallOptions | None = None) -> Sequence[t.Branch]:
+        """All branches of the database."""
+        answer: t.ListBranchesResponse = self._scope.call(ops.LIST_BRANCHES, Parts(), options)
+        return answer.branches
+
+    def delete_branch(self, options: CallOptions | None = None) -> None:
+        """Deletes this branch. `main` goes with the database only."""
+        self._scope.call(ops.DELETE_BRANCH, self._on_branch(), options)
+        self._scope.transport.seen.drop(self._scope.address)
+
+    def checkpoint(self, name: str, options: CallOptions | None = None) -> t.CreateCheckpointResponse:
+        """Names this branch's newest state."""
+        return self._scope.call(ops.CREATE_CHECKPOINT, self._on_branch(body={"name": name}), options)
+
+    def checkpoints(self, options: CallOptions | None = None) -> Sequence[t.Checkpoint]:
+        """The named states of this branch."""
+        parts = self._on_branch()
+        answer: t.ListCheckpointsResponse = self._scope.call(ops.LIST_CHECKPOINTS, parts, options)
+        return answer.checkpoints
+
+    def delete_checkpoint(self, name: str, options: CallOptions | None = None) -> None:
+        """Gives up a name of a state."""
+        parts = Parts(path={"branch": self.branch_name, "name": name})
+        self._scope.call(ops.DELETE_CHECKPOINT, parts, options)
+
+    def rewind(self, to: str | int, options: CallOptions | None = None) -> t.RewindBranchResponse:
+        """Takes this branch back to a checkpoint or a transaction id."""
+        return self._scope.call(ops.REWIND_BRANCH, self._on_branch(body={"to": to}), options)
+
+    def sync(self, options: CallOptions | None = None) -> t.SyncResponse:
+        """Waits until object storage holds everything that this branch has."""
+        return self._scope.call(ops.SYNC, Parts(), options)
+
+    def sql(
+        self, q: str, params: Sequence[Any] | Mapping[str, Any] | None = None, options: CallOptions | None = None
+    ) -> t.SqlResult:
+        """Runs one SQL statement."""
+        statement: t.SqlStatement = {"q": q} if params is None else {"q": q, "params": params}
+        return (self.batch([statement], options))[0]
+
+    def batch(
+        self, stmts: Sequence[t.SqlStatement], options: CallOptions | None = None, *, txn: bool | None = None
+    ) -> Sequence[t.SqlResult]:
+        """Runs SQL statements, as one transaction unless `txn` is false."""
+        parts = Parts(body={"stmts": list(stmts), "txn": txn})
+        answer: t.ExecuteSqlResponse = self._scope.call(ops.EXECUTE_SQL, parts, options)
+        return answer.results
+
+    def kv(self, namespace: str) -> KeyValues:
+        """Values by key, in a namespace of their own."""
+        return KeyValues(self._scope, namespace)
+
+    def docs(self, collection: str) -> Documents:
+        """The documents of a collection."""
+        return Documents(self._scope, collection)
+
+    def vectors(self, collection: str) -> Vectors:
+        """The vectors of a collection."""
+        return Vectors(self._scope, collection)
+
+    def turns(self, session: str) -> Turns:
+        """The transcript of a session."""
+        return Turns(self._scope, session)
+
+    def _on_branch(self, body: Mapping[str, Any] | None = None) -> Parts:
+        return Parts(path={"branch": self.branch_name}, body=body)

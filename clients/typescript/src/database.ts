@@ -1,0 +1,146 @@
+/** One branch of a database, and what is in it. */
+import { operations } from "./generated/operations.ts";
+import type {
+  Branch,
+  Checkpoint,
+  CreateBranchRequest,
+  CreateBranchResponse,
+  CreateCheckpointResponse,
+  ExecuteSqlResponse,
+  Json,
+  JsonObject,
+  ListBranchesResponse,
+  ListCheckpointsResponse,
+  RewindBranchResponse,
+  SqlResult,
+  SqlStatement,
+  SyncResponse,
+} from "./generated/types.ts";
+import { Documents } from "./documents.ts";
+import { Files } from "./files.ts";
+import { KeyValues } from "./kv.ts";
+import { Scope } from "./scope.ts";
+import type { CallOptions, Transport } from "./transport.ts";
+import { Turns } from "./turns.ts";
+import { Vectors } from "./vectors.ts";
+
+/** Parameters of a statement: a list binds by position, an object by name. */
+export type SqlParameters = readonly Json[] | JsonObject;
+
+export class Database {
+  protected readonly scope: Scope;
+  /** The tree of texts. */
+  readonly files: Files;
+
+  constructor(transport: Transport, name: string, branch = "main") {
+    this.scope = new Scope(transport, name, branch);
+    this.files = new Files(this.scope);
+  }
+
+  /** The database's name. */
+  get name(): string {
+    return this.scope.database;
+  }
+
+  /** The branch that the methods of this object are about. */
+  get branchName(): string {
+    return this.scope.branch;
+  }
+
+  /** The same database on another branch; the branch is not looked at until something is asked of it. */
+  branch(name: string): this {
+    const Own = this.constructor as new (transport: Transport, name: string, branch: string) => this;
+    return new Own(this.scope.transport, this.name, name);
+  }
+
+  /** Makes a branch from this one's newest state, or from an earlier one with `at`, and gives it. `ttl` is in seconds. */
+  async fork(
+    name: string,
+    request: Omit<CreateBranchRequest, "name" | "from"> = {},
+    options?: CallOptions,
+  ): Promise<this> {
+    await this.scope.call<CreateBranchResponse>(
+      operations.createBranch,
+      { body: { ...request, name, from: this.branchName }, branch: name },
+      options,
+    );
+    return this.branch(name);
+  }
+
+  /** All branches of the database. */
+  async branches(options?: CallOptions): Promise<readonly Branch[]> {
+    return (await this.scope.call<ListBranchesResponse>(operations.listBranches, {}, options)).branches;
+  }
+
+  /** Deletes this branch. `main` goes with the database only. */
+  async deleteBranch(options?: CallOptions): Promise<void> {
+    await this.scope.call(operations.deleteBranch, this.#onBranch(), options);
+    this.scope.forget();
+  }
+
+  /** Names this branch's newest state. */
+  checkpoint(name: string, options?: CallOptions): Promise<CreateCheckpointResponse> {
+    return this.scope.call(operations.createCheckpoint, { ...this.#onBranch(), body: { name } }, options);
+  }
+
+  /** The named states of this branch. */
+  async checkpoints(options?: CallOptions): Promise<readonly Checkpoint[]> {
+    const parts = this.#onBranch();
+    return (await this.scope.call<ListCheckpointsResponse>(operations.listCheckpoints, parts, options)).checkpoints;
+  }
+
+  /** Gives up a name of a state. */
+  deleteCheckpoint(name: string, options?: CallOptions): Promise<void> {
+    return this.scope.call(operations.deleteCheckpoint, this.#onBranch({ name }), options);
+  }
+
+  /** Takes this branch back to a checkpoint or a transaction id. */
+  rewind(to: string | number, options?: CallOptions): Promise<RewindBranchResponse> {
+    return this.scope.call(operations.rewindBranch, { ...this.#onBranch(), body: { to } }, options);
+  }
+
+  /** Waits until object storage holds everything that this branch has. */
+  sync(options?: CallOptions): Promise<SyncResponse> {
+    return this.scope.call(operations.sync, {}, options);
+  }
+
+  /** Runs one SQL statement. */
+  async sql(q: string, params?: SqlParameters, options?: CallOptions): Promise<SqlResult> {
+    const [result] = await this.batch([{ q, ...(params !== undefined && { params: params as Json }) }], {}, options);
+    return result!;
+  }
+
+  /** Runs SQL statements, as one transaction unless `txn` is false. */
+  async batch(
+    stmts: readonly SqlStatement[],
+    more: { readonly txn?: boolean } = {},
+    options?: CallOptions,
+  ): Promise<readonly SqlResult[]> {
+    const body = { ...more, stmts };
+    return (await this.scope.call<ExecuteSqlResponse>(operations.executeSql, { body }, options)).results;
+  }
+
+  /** Values by key, in a namespace of their own. */
+  kv(namespace: string): KeyValues {
+    return new KeyValues(this.scope, namespace);
+  }
+
+  /** The documents of a collection. */
+  docs<Doc extends object = JsonObject>(collection: string): Documents<Doc> {
+    return new Documents<Doc>(this.scope, collection);
+  }
+
+  /** The vectors of a collection. */
+  vectors(collection: string): Vectors {
+    return new Vectors(this.scope, collection);
+  }
+
+  /** The transcript of a session. */
+  turns(session: string): Turns {
+    return new Turns(this.scope, session);
+  }
+
+  #onBranch(more: Readonly<Record<string, string>> = {}): { readonly path: Readonly<Record<string, string>> } {
+    return { path: { branch: this.branchName, ...more } };
+  }
+}
