@@ -9,6 +9,7 @@ import { deleteDoc, getDoc, putDoc } from "./docs/doc-by-id.ts";
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
 import { deleteFiles, moveFiles } from "./files/file-moves.ts";
 import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
+import { listFacets } from "./facets/facets.ts";
 import { nextDue } from "./next-expiry.ts";
 import { deleteErasureNotes, erase, heldMemories } from "./erasure.ts";
 import { heldRecords } from "./erasure-records.ts";
@@ -146,6 +147,7 @@ export const readCommands = {
   "file.list": listFiles,
   "file.versions": listFileVersions,
   "file.search": searchFiles,
+  "facets.list": listFacets,
   due: nextDue,
   excess: findExcess,
 } as const;

@@ -8,29 +8,22 @@ import { searchKeywords } from "./memory/keyword.ts";
 import { isForeign, findMaker, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
 import { admitter, buildConditions, type Conditions } from "./memory/recall-conditions.ts";
 import type { ScoredRows } from "./ranking/fusion.ts";
-import type { WordAnswer, WordHit } from "./ranking/rank.ts";
+import type { AskedOfVectors, WordAnswer, WordHit } from "./ranking/rank.ts";
+import { recipe } from "./ranking/recipe.ts";
 import type { View } from "./core/transaction.ts";
 import { isBlank, type RecallInput } from "./recall-request.ts";
 import { hasVector, nearest, type VectorSpace } from "./vectors/vectors.ts";
 
 /** The cosine below which a vector is not near, whatever else is farther: low, as models differ. */
 const vectorFloor = 0.2;
-/** So much below an embedder's floor a vector still is near when words say so too. */
-const wordsMargin = 0.1;
-/**
- * What the share of the question that the words cover adds to the nearest cosine: below the embedder's floor both
- * together speak against each of them. With all-MiniLM-L6-v2 (floor .5) fewer own questions find nothing, and fewer
- * foreign ones something, than with any bound of the cosine alone: .011 and .073 instead of .015 and .107 at .4 on
- * LoCoMo, .046 and .139 instead of .065 and .167 on BEAM.
- */
-const coverageWorth = 0.2;
 /** An exact topic outweighs both other channels together, a superseded memory of it too. */
 const topicWorth = { active: 4, superseded: 3 } as const;
 
-export interface ChannelHit {
+/** A memory of the topic. */
+interface TopicHit {
   readonly row: number;
   readonly score: number;
-  /** What the channel adds to the fused score. */
+  /** What the topic adds to the fused score. */
   readonly worth: number;
 }
 
@@ -39,7 +32,7 @@ export type Skipped = Exclude<Embedded, "stored">;
 
 /** What the channels found for a request. */
 export interface Looked {
-  readonly topic: readonly ChannelHit[];
+  readonly topic: readonly TopicHit[];
   readonly words: WordAnswer | undefined;
   /** What was found by words, less what the vectors speak against. */
   readonly said: readonly WordHit[];
@@ -52,14 +45,13 @@ export function look(view: View, input: RecallInput, want: number): Looked {
   const words = isBlank(input.query)
     ? undefined
     : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
-  const coverage = (words?.hits ?? []).reduce((most, hit) => Math.max(most, hit.coverage), 0);
-  const near = lookNear(view, input, conditions, want, { coverage, scale: words?.scale ?? 1 });
+  const near = lookNear(view, input, conditions, want, words?.asked ?? wordless);
   const said = withoutVetoed(view, input, words, near);
   return { topic: lookUpTopic(view, input, conditions, want), words, said, near };
 }
 
 /** Every memory of exactly this topic: active ones first and equal among themselves, then the superseded. */
-function lookUpTopic(view: View, input: RecallInput, conditions: Conditions, want: number): readonly ChannelHit[] {
+function lookUpTopic(view: View, input: RecallInput, conditions: Conditions, want: number): readonly TopicHit[] {
   if (input.topicKey === undefined) return [];
   const found = view.connection.all<{ row: number; superseded: number }>(
     `SELECT m.row, m.superseded_by IS NOT NULL AS superseded FROM __service_memory AS m
@@ -78,6 +70,7 @@ interface NearAnswer {
   readonly hits: ScoredRows;
   /** Those that were compared and are no hits. */
   readonly far: ScoredRows;
+  /** The cosine that a hit must have. */
   readonly floor: number;
   readonly approximate: boolean;
   readonly skipped?: Skipped;
@@ -86,17 +79,28 @@ interface NearAnswer {
   readonly vetoBelow?: number;
 }
 
+/** What is known of a question without words. */
+const wordless: AskedOfVectors = { scale: 1, coverage: 0, isNameUnknown: false };
+
+/**
+ * What the nearest cosine must be for anything to be near, by an embedder's floor. Models put near each other what two
+ * people do, and what one does in two places: only words tell that the one who is asked about is unknown here.
+ */
+function neededOf(floor: number, { scale, coverage, isNameUnknown }: AskedOfVectors): number {
+  const covered = recipe.coverageWorth * Math.min(1, coverage / scale);
+  return floor * scale ** recipe.scalePower - covered + (isNameUnknown ? recipe.unknownName : 0);
+}
+
 /**
  * A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is
- * silent. `coverage` is the largest of what words found, which lets in what is a little farther; 0 for nothing. A
- * question of many words is near to no single text: `scale` is the part of the floor that is asked of it.
+ * silent. What the words cover lets in what is a little farther.
  */
 function lookNear(
   view: View,
   input: RecallInput,
   conditions: Conditions,
   want: number,
-  { coverage, scale }: { readonly coverage: number; readonly scale: number },
+  asked: AskedOfVectors,
 ): NearAnswer {
   const { embedding, embeddedBy } = input;
   const none = { hits: [], far: [], floor: vectorFloor, approximate: false } as const;
@@ -105,14 +109,15 @@ function lookNear(
   if (embeddedBy !== undefined && isForeign(view, space, embeddedBy)) return { ...none, skipped: "skipped_model" };
   if (!embedding) return none;
   if (space.dimension !== embedding.length) return { ...none, skipped: "skipped_dimension" };
-  const { hits, exact } = nearest(view, space, embedding, want, admitter(view, conditions));
+  const { hits, exact } = nearest(view, space, embedding, Math.max(want, recipe.farRank), admitter(view, conditions));
   const maker = findMaker(view, space);
   const compared = hits.map(({ owner, similarity }) => ({ row: owner, score: similarity }));
   const usual = maker?.floor ?? vectorFloor;
-  const needed = scale * (usual - coverageWorth * coverage);
+  const needed = neededOf(usual, asked);
   const isFar = maker !== undefined && compared.length > 0 && compared[0]!.score < needed;
-  const isAgreed = maker !== undefined && coverage > 0 && !isFar;
-  const floor = input.minScore?.vector ?? (isAgreed ? usual - wordsMargin : usual);
+  const isAgreed = maker !== undefined && asked.coverage > 0 && !isFar;
+  const own = isFar ? Math.max(usual, needed) : isAgreed ? usual - recipe.wordsMargin : usual;
+  const floor = input.minScore?.vector ?? own;
   return {
     hits: compared.filter(({ score }) => score >= floor),
     far: compared.filter(({ score }) => score < floor),

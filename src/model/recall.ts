@@ -14,11 +14,10 @@ import { checkAnswerBytes } from "./core/content.ts";
 import { currentIds } from "./memory/current-memories.ts";
 import { loadMemories, memoryTypes, type MemoryRecord } from "./memory/memory-record.ts";
 import { admitter, buildConditions } from "./memory/recall-conditions.ts";
-import { vectorWorths, wordWorths } from "./ranking/fusion.ts";
-import type { WordHit } from "./ranking/rank.ts";
+import { vectorWorths, type ScoredRows } from "./ranking/fusion.ts";
 import { recipe } from "./ranking/recipe.ts";
 import type { View } from "./core/transaction.ts";
-import { look, type ChannelHit, type Looked, type Skipped } from "./recall-channels.ts";
+import { look, type Looked, type Skipped } from "./recall-channels.ts";
 import { findEmptyReason, findNearMisses, type EmptyReason, type NearMiss } from "./recall-misses.ts";
 import { recallDefault, recallMax, type RecallInput } from "./recall-request.ts";
 import type { TurnRecord } from "./transcript/transcript.ts";
@@ -32,15 +31,21 @@ const recallPoolMin = 50;
 const recallPoolSpare = 250;
 
 /** Raised whenever the same request at the same state may be answered in another order than before. */
-export const rankingVersion = 5;
+export const rankingVersion = 6;
 
 type Channel = "topic" | "keyword" | "vector";
 
 interface ChannelAnswer {
   readonly channel: Channel;
   /** Best first. */
-  readonly hits: readonly ChannelHit[];
+  readonly hits: readonly { readonly row: number; readonly score: number; readonly worth?: number }[];
   readonly approximate: boolean;
+}
+
+/** What the channels found, and what each row is worth that any of them found. */
+interface Merged {
+  readonly answers: readonly ChannelAnswer[];
+  worth(row: number): number;
 }
 
 /** A memory that some channel found. */
@@ -83,7 +88,7 @@ export function recall(view: View, input: RecallInput): RecallAnswer {
   const k = Math.min(input.k ?? portions.reduce((sum, one) => sum + one.k, 0), recallMax);
   const looked = portions.map((one) => look(view, one.input, countWanted(one.k)));
   const prior = sessionPrior(view, input, looked);
-  const ranked = fuse(mergeChannels(looked), prior);
+  const ranked = fuse(mergeChannels(looked, prior));
   const chosen = choose(view, within(view, portions, looked, prior, ranked), k);
   const rows = chosen.map(({ row }) => row);
   const currents = input.includeSuperseded ? currentIds(view, rows) : undefined;
@@ -129,19 +134,24 @@ function inOrder<Hit extends { readonly row: number; readonly score: number }>(
   return lists.flat().sort((left, right) => right.score - left.score || right.row - left.row);
 }
 
-function mergeChannels(looked: readonly Looked[]): readonly ChannelAnswer[] {
+function mergeChannels(looked: readonly Looked[], prior: Prior): Merged {
   const topic = looked.flatMap((one) => one.topic).sort((left, right) => right.worth - left.worth);
-  const near = inOrder(looked.map((one) => one.near.hits));
-  const worths = vectorWorths(near, Math.min(...looked.map((one) => one.near.floor)));
-  return [
-    { channel: "topic", hits: topic, approximate: false },
-    keywordChannel(inOrder(looked.map(({ said }) => said))),
-    {
-      channel: "vector",
-      hits: near.map((hit) => ({ ...hit, worth: worths.get(hit.row)! })),
-      approximate: looked.some((one) => one.near.approximate),
-    },
-  ];
+  const said = inOrder(looked.map((one) => one.said));
+  const byTopic = new Map(topic.map(({ row, worth }) => [row, worth]));
+  const byWords = wordWorth(looked, said);
+  const byVector = nearWorth(looked, byWords);
+  return {
+    answers: [
+      { channel: "topic", hits: topic, approximate: false },
+      { channel: "keyword", hits: said, approximate: false },
+      {
+        channel: "vector",
+        hits: inOrder(looked.map(({ near }) => near.hits)),
+        approximate: looked.some(({ near }) => near.approximate),
+      },
+    ],
+    worth: (row) => (byTopic.get(row) ?? 0) + (byWords(row) + (byVector.get(row) ?? 0)) * prior(row),
+  };
 }
 
 /** The candidates of which each portion's own ranking gives as many as are wanted of it. */
@@ -154,7 +164,7 @@ function within(
 ): readonly Candidate[] {
   if (portions.length === 1) return ranked;
   const rows = new Set(
-    portions.flatMap(({ k }, at) => choose(view, fuse(mergeChannels([looked[at]!]), prior), k).map(({ row }) => row)),
+    portions.flatMap(({ k }, at) => choose(view, fuse(mergeChannels([looked[at]!], prior)), k).map(({ row }) => row)),
   );
   return ranked.filter(({ row }) => rows.has(row));
 }
@@ -171,30 +181,39 @@ function sessionPrior(view: View, { preferSessionId }: RecallInput, looked: read
   return (row) => (preferred.has(row) ? recipe.preferredSession : 1);
 }
 
-function keywordChannel(hits: readonly WordHit[]): ChannelAnswer {
-  const worths = wordWorths(hits);
-  return {
-    channel: "keyword",
-    hits: hits.map(({ row, score }) => ({ row, score, worth: worths.get(row)! })),
-    approximate: false,
-  };
+/**
+ * The share of the best score by words. What the words alone were too little for has its share too, for when its vector
+ * lets it in.
+ */
+function wordWorth(looked: readonly Looked[], said: ScoredRows): (row: number) => number {
+  const scoreOf = (row: number): number =>
+    looked.reduce((most, { words }) => Math.max(most, words?.scoreOf(row) ?? 0), 0);
+  const best = said[0]?.score ?? looked.reduce((most, { words }) => Math.max(most, words?.best ?? 0), 0);
+  return (row) => (best > 0 ? Math.min(1, scoreOf(row) / best) : said.length > 0 ? 1 : 0);
 }
 
-/** The sum of what the channels say, over their union, best first. Hits that are equal share their rank. */
-function fuse(answers: readonly ChannelAnswer[], prior: Prior): Candidate[] {
-  const found = new Map<number, { score: number; readonly channels: Candidate["found"][number][] }>();
+/** Nothing where no vector is near. */
+function nearWorth(looked: readonly Looked[], byWords: (row: number) => number): ReadonlyMap<number, number> {
+  if (looked.every(({ near }) => near.hits.length === 0)) return new Map();
+  const compared = inOrder(looked.map(({ near }) => [...near.hits, ...near.far]));
+  const floor = Math.min(...looked.map(({ near }) => near.floor));
+  return vectorWorths(compared, floor, looked[0]!.words?.context, (row) => byWords(row) > 0);
+}
+
+/** What the channels found, best first. Hits that are equal share their rank. */
+function fuse({ answers, worth }: Merged): Candidate[] {
+  const found = new Map<number, Candidate["found"][number][]>();
   for (const { channel, hits, approximate } of answers) {
     let rank = 0;
     hits.forEach((hit, at) => {
       const before = hits[at - 1];
       if (!before || before.score !== hit.score || before.worth !== hit.worth) rank = at + 1;
-      const seen = found.get(hit.row) ?? { score: 0, channels: [] };
-      found.set(hit.row, seen);
-      seen.score += channel === "topic" ? hit.worth : hit.worth * prior(hit.row);
-      seen.channels.push({ channel, rank, score: hit.score, approximate });
+      const channels = found.get(hit.row) ?? [];
+      found.set(hit.row, channels);
+      channels.push({ channel, rank, score: hit.score, approximate });
     });
   }
-  const candidates = [...found].map(([row, { score, channels }]) => ({ row, score, found: channels }));
+  const candidates = [...found].map(([row, channels]) => ({ row, score: worth(row), found: channels }));
   return candidates.sort((left, right) => right.score - left.score);
 }
 

@@ -23,6 +23,7 @@ import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
 import { filesFoundDefault, filesListDefault } from "../../src/model/files/files.ts";
 import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
+import { facetsDefault } from "../../src/model/facets/facets.ts";
 import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
@@ -163,6 +164,8 @@ describe("the fields of messages", () => {
       "ListTurnsRequest.limit": turnsListDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,
+      "ListFacetsRequest.limit": facetsDefault,
+      "GetNamespaceUsageRequest.limit": 100,
       "FindDocsRequest.limit": docsDefault,
       "ListFilesRequest.limit": filesListDefault,
       "SearchFilesRequest.k": filesFoundDefault,

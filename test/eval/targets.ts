@@ -7,11 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { ingest, type MemoryInput } from "../../src/model/memory/memory-ingest.ts";
+import { memoryText, turnText } from "../../src/model/embedding.ts";
 import { recall } from "../../src/model/recall.ts";
 import { queryTerms } from "../../src/model/text/words.ts";
 import { appendTurn } from "../../src/model/transcript/transcript.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 import { startNodeProcess } from "../support/node-process.ts";
+import type { KeptEmbedder } from "./embeddings.ts";
 
 /** A memory as REST takes it. */
 export interface Draft {
@@ -121,7 +123,9 @@ export async function restTarget(embedder?: string): Promise<Target> {
 }
 
 /** The modules of recall over a bare database in this process: the same answers, sooner. */
-export function directTarget(): Target {
+export function directTarget(embedder?: KeptEmbedder): Target {
+  const embedded = async (text: string) =>
+    embedder && text !== "" ? { embedding: await embedder.embed(text), embeddedBy: embedder.maker } : {};
   const profiles = new Map<string, ModelDatabase>();
   const open = (profile: string): ModelDatabase => {
     const known = profiles.get(profile);
@@ -133,7 +137,7 @@ export function directTarget(): Target {
   };
   return {
     async ingest(profile, drafts) {
-      const memories = drafts.map(({ content, session_id, topic_key, metadata, ttl, ...same }): MemoryInput => ({
+      const given = drafts.map(({ content, session_id, topic_key, metadata, ttl, ...same }): MemoryInput => ({
         ...same,
         content: JSON.stringify(content),
         ...(session_id === undefined ? {} : { sessionId: session_id }),
@@ -141,19 +145,25 @@ export function directTarget(): Target {
         ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
         ...(ttl === undefined ? {} : { ttlSecs: ttl }),
       }));
+      const memories: MemoryInput[] = [];
+      for (const one of given)
+        memories.push({ ...one, ...(one.type === "task" ? {} : await embedded(memoryText(one))) });
       return open(profile)
         .write((tx) => ingest(tx, { memories }))
         .results.map(({ id }) => id);
     },
     async append(profile, sessionId, role, content) {
-      const turn = { sessionId, role, content: JSON.stringify(content) };
+      const said = { sessionId, role, content: JSON.stringify(content) };
+      const turn = { ...said, ...(await embedded(turnText(said))) };
       return turnKey(sessionId, open(profile).write((tx) => appendTurn(tx, turn)).seq);
     },
     async recall(profile, { query, k, turns = false, keywordMin, filter }) {
       const answer = recall(open(profile).view(), {
         query,
         k,
+        ...(embedder && { embedding: await embedder.embed(query), embeddedBy: embedder.maker.name }),
         searchTurns: turns,
+        includeTurns: turns && embedder !== undefined,
         ...(keywordMin === undefined ? {} : { minScore: { keyword: keywordMin } }),
         ...(filter && { filter: JSON.stringify(filter) }),
       });

@@ -23,6 +23,7 @@ const continuations = [
   "docs/files.md",
   "docs/documents.md",
   "docs/keys.md",
+  "docs/facets.md",
   "docs/feed.md",
   "docs/writes.md",
   "docs/erasure.md",

@@ -530,6 +530,25 @@ const read: Read = {
       },
     ],
   ],
+  "facets.list": [
+    [
+      { kind: "topics", limit: 2, cursor: "WyJ0b3BpY3MiXQ" },
+      {
+        groups: [
+          {
+            kind: "topics",
+            facets: [
+              { name: "drink", type: "fact", count: 10_000, isApproximate: true },
+              { name: "faces", types: ["null"], indexes: ["a.b"], dimension: 3, metric: "dot" },
+            ],
+            nextCursor: "x",
+            isApproximate: true,
+          },
+        ],
+      },
+    ],
+    [{}, { groups: [] }],
+  ],
   due: [[{ retention, position, isSwept: true }, { dueAtMs: undefined }]],
   excess: [[{ countMax: 3, topic: { topicKey: "drink", type: "fact" } }, { found: false }]],
 };

@@ -42,6 +42,7 @@ function controlSamples(db: string, { ns }: Profile): [string, Request][] {
     ["ControlService.GetNamespacePolicy", { ns }],
     ["ControlService.PutNamespacePolicy", { ns, policy: {} }],
     ["ControlService.ReadAudit", { ns }],
+    ["ControlService.GetNamespaceUsage", { ns }],
   ];
 }
 
@@ -162,6 +163,7 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.SearchTurns", { db, session: "s", vector: [1, 2], k: 3 }],
     ["DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [1] }], txn: true }],
     ["DataService.Sync", { db }],
+    ["DataService.ListFacets", { db }],
     ["DataService.ListKeys", { db, ns: "n" }],
     ["DataService.GetValue", { db, ns: "n", key: "k" }],
     ["DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") }],

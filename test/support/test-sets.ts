@@ -51,7 +51,7 @@ export const slowUnitTests = [
   "test/unit/server/observability/health.test.ts",
   "test/unit/support/link-proxy.test.ts",
   "test/unit/ai/{assistant,embedder,local-embedder}.test.ts",
-  "test/unit/embed-local/model.test.ts",
+  "test/unit/embed-local/{model,small-stores}.test.ts",
   "test/unit/engine/{thread,threads/threads,processes/sql-turn}.test.ts",
   "test/unit/server/cli/{command-line,inspect-command,inspect-store,scan-command,verify-command}.test.ts",
   "test/unit/server/rest/{rest,rest-bodies}.test.ts",

@@ -63,6 +63,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "files",
     "context",
     "sql",
+    "facets",
   ],
   engine: [
     "process-calls",

@@ -19,7 +19,162 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/control.proto.
  */
 export const file_palimpsest_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL2NvbnRyb2wucHJvdG8SDXBhbGltcHNlc3QudjEiPgoMRGF0YWJhc2VJbmZvEgwKBG5hbWUYASABKAkSDAoEdXVpZBgCIAEoCRISCgpjcmVhdGVkX2F0GAMgASgDIjMKFUNyZWF0ZURhdGFiYXNlUmVxdWVzdBIaCgRuYW1lGAEgASgJQgzgQQK6SAZyBLi7GAEiFgoUTGlzdERhdGFiYXNlc1JlcXVlc3QiRwoVTGlzdERhdGFiYXNlc1Jlc3BvbnNlEi4KCWRhdGFiYXNlcxgBIAMoCzIbLnBhbGltcHNlc3QudjEuRGF0YWJhc2VJbmZvIjEKFURlbGV0ZURhdGFiYXNlUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSwuxgBIhgKFkRlbGV0ZURhdGFiYXNlUmVzcG9uc2UingEKGE1pbnREYXRhYmFzZVRva2VuUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSwuxgBEisKBXNjb3BlGAIgASgJQhzgQQK6SBZyFFIEcmVhZFIFd3JpdGVSBWFkbWluEiwKCmV4cGlyZXNfaW4YAyABKA1CE7pICSoHGICangEoAbK7GAMwkBxIAIgBAUINCgtfZXhwaXJlc19pbiKfAQoZTWludE5hbWVzcGFjZVRva2VuUmVxdWVzdBIYCgJucxgBIAEoCUIM4EECukgGcgTAuxgBEisKBXNjb3BlGAIgASgJQhzgQQK6SBZyFFIEcmVhZFIFd3JpdGVSBWFkbWluEiwKCmV4cGlyZXNfaW4YAyABKA1CE7pICSoHGICangEoAbK7GAMwkBxIAIgBAUINCgtfZXhwaXJlc19pbiI/Cg1Ub2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhIKCmV4cGlyZXNfaW4YAiABKA0SCwoDanRpGAMgASgJIlEKGlJldm9rZURhdGFiYXNlVG9rZW5SZXF1ZXN0EhgKAmRiGAEgASgJQgzgQQK6SAZyBLC7GAESGQoDanRpGAIgASgJQgzgQQK6SAZyBPi7GAEiHQobUmV2b2tlRGF0YWJhc2VUb2tlblJlc3BvbnNlIlIKG1Jldm9rZU5hbWVzcGFjZVRva2VuUmVxdWVzdBIYCgJucxgBIAEoCUIM4EECukgGcgTAuxgBEhkKA2p0aRgCIAEoCUIM4EECukgGcgT4uxgBIh4KHFJldm9rZU5hbWVzcGFjZVRva2VuUmVzcG9uc2UiNQoZR2V0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBIYCgJucxgBIAEoCUIM4EECukgGcgTAuxgBImIKGVB1dE5hbWVzcGFjZVBvbGljeVJlcXVlc3QSGAoCbnMYASABKAlCDOBBArpIBnIEwLsYARIrCgZwb2xpY3kYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCA+BBAiLSAQoPTmFtZXNwYWNlUG9saWN5EhEKCW5hbWVzcGFjZRgBIAEoCRIQCghyZXZpc2lvbhgCIAEoAxISCgp1cGRhdGVkX2F0GAMgASgDEjQKBnBvbGljeRgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCBrK7GAIIAUgAiAEBEjgKCHdhcm5pbmdzGAUgASgLMhkucGFsaW1wc2VzdC52MS5TdHJpbmdMaXN0QgayuxgCEAFIAYgBAUIJCgdfcG9saWN5QgsKCV93YXJuaW5ncyLjAgoQUmVhZEF1ZGl0UmVxdWVzdBIYCgJucxgBIAEoCUIM4EECukgGcgTAuxgBEiIKBGZyb20YAiABKANCD7pIDCIKGP+3/5D9zjkoAEgAiAEBEiAKAnRvGAMgASgDQg+6SAwiChj/t/+Q/c45KABIAYgBARIeCgZhY3Rpb24YBCABKAlCCbpIBnIEgLwYAUgCiAEBEh8KB3Byb2ZpbGUYBSABKAlCCbpIBnIEwLsYAUgDiAEBEi4KB291dGNvbWUYBiABKAlCGLpIFXITUgJva1IGZGVuaWVkUgVlcnJvckgEiAEBEiEKBWxpbWl0GAcgASgNQg26SAQqAigBsrsYAjBkSAWIAQESEwoGY3Vyc29yGAggASgJSAaIAQFCBwoFX2Zyb21CBQoDX3RvQgkKB19hY3Rpb25CCgoIX3Byb2ZpbGVCCgoIX291dGNvbWVCCAoGX2xpbWl0QgkKB19jdXJzb3IiuQEKEVJlYWRBdWRpdFJlc3BvbnNlEikKBmV2ZW50cxgBIAMoCzIZLnBhbGltcHNlc3QudjEuQXVkaXRFdmVudBIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESEAoIY29tcGxldGUYAyABKAgSKwoFbm9kZXMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAGIAQFCDgoMX25leHRfY3Vyc29yQggKBl9ub2RlcyLkAwoKQXVkaXRFdmVudBIJCgF2GAEgASgNEgoKAmlkGAIgASgJEgoKAnRzGAMgASgDEgwKBG5vZGUYBCABKAkSCgoCbnMYBSABKAkSFAoHcHJvZmlsZRgGIAEoCUgAiAEBEhMKBmJyYW5jaBgHIAEoCUgBiAEBEg4KBmFjdGlvbhgIIAEoCRIVCghyZXNvdXJjZRgJIAEoCUgCiAEBEg8KB291dGNvbWUYCiABKAkSEQoEdHhpZBgLIAEoA0gDiAEBEhIKBWNvdW50GAwgASgNSASIAQESLQoFYWN0b3IYDSABKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0QWN0b3JIBYgBARIvCgZlZ3Jlc3MYDiABKAsyGi5wYWxpbXBzZXN0LnYxLkF1ZGl0RWdyZXNzSAaIAQESEgoFZXJyb3IYDyABKAlIB4gBARItCgVncmFudBgRIAEoCzIZLnBhbGltcHNlc3QudjEuQXVkaXRHcmFudEgIiAEBEgwKBHByZXYYECABKAlCCgoIX3Byb2ZpbGVCCQoHX2JyYW5jaEILCglfcmVzb3VyY2VCBwoFX3R4aWRCCAoGX2NvdW50QggKBl9hY3RvckIJCgdfZWdyZXNzQggKBl9lcnJvckIICgZfZ3JhbnQijwEKCkF1ZGl0R3JhbnQSCwoDanRpGAEgASgJEhIKBXNjb3BlGAIgASgJSACIAQESFwoKZXhwaXJlc19pbhgDIAEoDUgBiAEBEg8KAmRiGAQgASgJSAKIAQESDwoCbnMYBSABKAlIA4gBAUIICgZfc2NvcGVCDQoLX2V4cGlyZXNfaW5CBQoDX2RiQgUKA19ucyLCAQoKQXVkaXRBY3RvchIMCgRraW5kGAEgASgJEhcKCnRva2VuX2hhc2gYAiABKAlIAIgBARISCgVzY29wZRgDIAEoCUgBiAEBEhUKCGNsYWltX2RiGAQgASgJSAKIAQESFQoIY2xhaW1fbnMYBSABKAlIA4gBARIQCgNpYXQYBiABKANIBIgBAUINCgtfdG9rZW5faGFzaEIICgZfc2NvcGVCCwoJX2NsYWltX2RiQgsKCV9jbGFpbV9uc0IGCgRfaWF0Iq8BCgtBdWRpdEVncmVzcxIQCghwcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1lbmRwb2ludF9ob3N0GAMgASgJEhMKC3NlbGZfaG9zdGVkGAQgASgIEhMKC2lucHV0X2l0ZW1zGAUgASgNEhMKC2lucHV0X2J5dGVzGAYgASgDEhQKDG91dHB1dF9pdGVtcxgHIAEoDRITCgtkdXJhdGlvbl9tcxgIIAEoAzLLCwoOQ29udHJvbFNlcnZpY2USiAEKDkNyZWF0ZURhdGFiYXNlEiQucGFsaW1wc2VzdC52MS5DcmVhdGVEYXRhYmFzZVJlcXVlc3QaGy5wYWxpbXBzZXN0LnYxLkRhdGFiYXNlSW5mbyIzqrsYFwgCGMkBMAE6DmFscmVhZHlfZXhpc3RzgtPkkwISOgEqIg0vdjEvZGF0YWJhc2VzEn8KDUxpc3REYXRhYmFzZXMSIy5wYWxpbXBzZXN0LnYxLkxpc3REYXRhYmFzZXNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5MaXN0RGF0YWJhc2VzUmVzcG9uc2UiI5ACAaq7GAcIAhjIATABgtPkkwIPEg0vdjEvZGF0YWJhc2VzEoQBCg5EZWxldGVEYXRhYmFzZRIkLnBhbGltcHNlc3QudjEuRGVsZXRlRGF0YWJhc2VSZXF1ZXN0GiUucGFsaW1wc2VzdC52MS5EZWxldGVEYXRhYmFzZVJlc3BvbnNlIiWquxgHCAIYzAEwAYLT5JMCFCoSL3YxL2RhdGFiYXNlcy97ZGJ9Eo0BChFNaW50RGF0YWJhc2VUb2tlbhInLnBhbGltcHNlc3QudjEuTWludERhdGFiYXNlVG9rZW5SZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Ub2tlblJlc3BvbnNlIjGquxgJCAUQAxjIATABgtPkkwIeOgEqIhkvdjEvZGF0YWJhc2VzL3tkYn0vdG9rZW5zEo4BChJNaW50TmFtZXNwYWNlVG9rZW4SKC5wYWxpbXBzZXN0LnYxLk1pbnROYW1lc3BhY2VUb2tlblJlcXVlc3QaHC5wYWxpbXBzZXN0LnYxLlRva2VuUmVzcG9uc2UiMKq7GAcIAhjIATABgtPkkwIfOgEqIhovdjEvbmFtZXNwYWNlcy97bnN9L3Rva2VucxKlAQoTUmV2b2tlRGF0YWJhc2VUb2tlbhIpLnBhbGltcHNlc3QudjEuUmV2b2tlRGF0YWJhc2VUb2tlblJlcXVlc3QaKi5wYWxpbXBzZXN0LnYxLlJldm9rZURhdGFiYXNlVG9rZW5SZXNwb25zZSI3kAICqrsYCQgFEAMYzAEwAYLT5JMCISofL3YxL2RhdGFiYXNlcy97ZGJ9L3Rva2Vucy97anRpfRKnAQoUUmV2b2tlTmFtZXNwYWNlVG9rZW4SKi5wYWxpbXBzZXN0LnYxLlJldm9rZU5hbWVzcGFjZVRva2VuUmVxdWVzdBorLnBhbGltcHNlc3QudjEuUmV2b2tlTmFtZXNwYWNlVG9rZW5SZXNwb25zZSI2kAICqrsYBwgCGMwBMAGC0+STAiIqIC92MS9uYW1lc3BhY2VzL3tuc30vdG9rZW5zL3tqdGl9EpsBChJHZXROYW1lc3BhY2VQb2xpY3kSKC5wYWxpbXBzZXN0LnYxLkdldE5hbWVzcGFjZVBvbGljeVJlcXVlc3QaHi5wYWxpbXBzZXN0LnYxLk5hbWVzcGFjZVBvbGljeSI7kAIBqrsYEggCGMgBMAE6CW5vdF9mb3VuZILT5JMCHBIaL3YxL25hbWVzcGFjZXMve25zfS9wb2xpY3kSkAEKElB1dE5hbWVzcGFjZVBvbGljeRIoLnBhbGltcHNlc3QudjEuUHV0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBoeLnBhbGltcHNlc3QudjEuTmFtZXNwYWNlUG9saWN5IjCquxgHCAIYyAEwAYLT5JMCHzoBKhoaL3YxL25hbWVzcGFjZXMve25zfS9wb2xpY3kSgQEKCVJlYWRBdWRpdBIfLnBhbGltcHNlc3QudjEuUmVhZEF1ZGl0UmVxdWVzdBogLnBhbGltcHNlc3QudjEuUmVhZEF1ZGl0UmVzcG9uc2UiMZACAaq7GAkIBRADGMgBMAGC0+STAhsSGS92MS9uYW1lc3BhY2VzL3tuc30vYXVkaXRiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_memory, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL2NvbnRyb2wucHJvdG8SDXBhbGltcHNlc3QudjEioQEKGEdldE5hbWVzcGFjZVVzYWdlUmVxdWVzdBIYCgJucxgBIAEoCUIM4EECukgGcgTAuxgBEhMKBnByZWZpeBgCIAEoCUgAiAEBEiEKBWxpbWl0GAMgASgNQg26SAQqAigBsrsYAjBkSAGIAQESEwoGY3Vyc29yGAQgASgJSAKIAQFCCQoHX3ByZWZpeEIICgZfbGltaXRCCQoHX2N1cnNvciKpAQoMUHJvZmlsZVVzYWdlEg8KB3Byb2ZpbGUYASABKAkSFAoMb2JqZWN0X2J5dGVzGAIgASgDEg8KB29iamVjdHMYAyABKAMSEwoLYXBwcm94aW1hdGUYBCABKAgSGwoObGFzdF9hY3RpdmVfYXQYBSABKANIAIgBARISCgVieXRlcxgGIAEoA0gBiAEBQhEKD19sYXN0X2FjdGl2ZV9hdEIICgZfYnl0ZXMizQEKGUdldE5hbWVzcGFjZVVzYWdlUmVzcG9uc2USEQoJbmFtZXNwYWNlGAEgASgJEhEKCWRhdGFiYXNlcxgCIAEoDRIUCgxvYmplY3RfYnl0ZXMYAyABKAMSEwoLYXBwcm94aW1hdGUYBCABKAgSLQoIcHJvZmlsZXMYBSADKAsyGy5wYWxpbXBzZXN0LnYxLlByb2ZpbGVVc2FnZRIgCgtuZXh0X2N1cnNvchgGIAEoCUIGsrsYAggBSACIAQFCDgoMX25leHRfY3Vyc29yIj4KDERhdGFiYXNlSW5mbxIMCgRuYW1lGAEgASgJEgwKBHV1aWQYAiABKAkSEgoKY3JlYXRlZF9hdBgDIAEoAyIzChVDcmVhdGVEYXRhYmFzZVJlcXVlc3QSGgoEbmFtZRgBIAEoCUIM4EECukgGcgS4uxgBIhYKFExpc3REYXRhYmFzZXNSZXF1ZXN0IkcKFUxpc3REYXRhYmFzZXNSZXNwb25zZRIuCglkYXRhYmFzZXMYASADKAsyGy5wYWxpbXBzZXN0LnYxLkRhdGFiYXNlSW5mbyIxChVEZWxldGVEYXRhYmFzZVJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEsLsYASIYChZEZWxldGVEYXRhYmFzZVJlc3BvbnNlIp4BChhNaW50RGF0YWJhc2VUb2tlblJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEsLsYARIrCgVzY29wZRgCIAEoCUIc4EECukgWchRSBHJlYWRSBXdyaXRlUgVhZG1pbhIsCgpleHBpcmVzX2luGAMgASgNQhO6SAkqBxiAmp4BKAGyuxgDMJAcSACIAQFCDQoLX2V4cGlyZXNfaW4inwEKGU1pbnROYW1lc3BhY2VUb2tlblJlcXVlc3QSGAoCbnMYASABKAlCDOBBArpIBnIEwLsYARIrCgVzY29wZRgCIAEoCUIc4EECukgWchRSBHJlYWRSBXdyaXRlUgVhZG1pbhIsCgpleHBpcmVzX2luGAMgASgNQhO6SAkqBxiAmp4BKAGyuxgDMJAcSACIAQFCDQoLX2V4cGlyZXNfaW4iPwoNVG9rZW5SZXNwb25zZRINCgV0b2tlbhgBIAEoCRISCgpleHBpcmVzX2luGAIgASgNEgsKA2p0aRgDIAEoCSJRChpSZXZva2VEYXRhYmFzZVRva2VuUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSwuxgBEhkKA2p0aRgCIAEoCUIM4EECukgGcgT4uxgBIh0KG1Jldm9rZURhdGFiYXNlVG9rZW5SZXNwb25zZSJSChtSZXZva2VOYW1lc3BhY2VUb2tlblJlcXVlc3QSGAoCbnMYASABKAlCDOBBArpIBnIEwLsYARIZCgNqdGkYAiABKAlCDOBBArpIBnIE+LsYASIeChxSZXZva2VOYW1lc3BhY2VUb2tlblJlc3BvbnNlIjUKGUdldE5hbWVzcGFjZVBvbGljeVJlcXVlc3QSGAoCbnMYASABKAlCDOBBArpIBnIEwLsYASJiChlQdXROYW1lc3BhY2VQb2xpY3lSZXF1ZXN0EhgKAm5zGAEgASgJQgzgQQK6SAZyBMC7GAESKwoGcG9saWN5GAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlQgPgQQIi0gEKD05hbWVzcGFjZVBvbGljeRIRCgluYW1lc3BhY2UYASABKAkSEAoIcmV2aXNpb24YAiABKAMSEgoKdXBkYXRlZF9hdBgDIAEoAxI0CgZwb2xpY3kYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgayuxgCCAFIAIgBARI4Cgh3YXJuaW5ncxgFIAEoCzIZLnBhbGltcHNlc3QudjEuU3RyaW5nTGlzdEIGsrsYAhABSAGIAQFCCQoHX3BvbGljeUILCglfd2FybmluZ3Mi4wIKEFJlYWRBdWRpdFJlcXVlc3QSGAoCbnMYASABKAlCDOBBArpIBnIEwLsYARIiCgRmcm9tGAIgASgDQg+6SAwiChj/t/+Q/c45KABIAIgBARIgCgJ0bxgDIAEoA0IPukgMIgoY/7f/kP3OOSgASAGIAQESHgoGYWN0aW9uGAQgASgJQgm6SAZyBIC8GAFIAogBARIfCgdwcm9maWxlGAUgASgJQgm6SAZyBMC7GAFIA4gBARIuCgdvdXRjb21lGAYgASgJQhi6SBVyE1ICb2tSBmRlbmllZFIFZXJyb3JIBIgBARIhCgVsaW1pdBgHIAEoDUINukgEKgIoAbK7GAIwZEgFiAEBEhMKBmN1cnNvchgIIAEoCUgGiAEBQgcKBV9mcm9tQgUKA190b0IJCgdfYWN0aW9uQgoKCF9wcm9maWxlQgoKCF9vdXRjb21lQggKBl9saW1pdEIJCgdfY3Vyc29yIrkBChFSZWFkQXVkaXRSZXNwb25zZRIpCgZldmVudHMYASADKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0RXZlbnQSIAoLbmV4dF9jdXJzb3IYAiABKAlCBrK7GAIIAUgAiAEBEhAKCGNvbXBsZXRlGAMgASgIEisKBW5vZGVzGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgBiAEBQg4KDF9uZXh0X2N1cnNvckIICgZfbm9kZXMi5AMKCkF1ZGl0RXZlbnQSCQoBdhgBIAEoDRIKCgJpZBgCIAEoCRIKCgJ0cxgDIAEoAxIMCgRub2RlGAQgASgJEgoKAm5zGAUgASgJEhQKB3Byb2ZpbGUYBiABKAlIAIgBARITCgZicmFuY2gYByABKAlIAYgBARIOCgZhY3Rpb24YCCABKAkSFQoIcmVzb3VyY2UYCSABKAlIAogBARIPCgdvdXRjb21lGAogASgJEhEKBHR4aWQYCyABKANIA4gBARISCgVjb3VudBgMIAEoDUgEiAEBEi0KBWFjdG9yGA0gASgLMhkucGFsaW1wc2VzdC52MS5BdWRpdEFjdG9ySAWIAQESLwoGZWdyZXNzGA4gASgLMhoucGFsaW1wc2VzdC52MS5BdWRpdEVncmVzc0gGiAEBEhIKBWVycm9yGA8gASgJSAeIAQESLQoFZ3JhbnQYESABKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0R3JhbnRICIgBARIMCgRwcmV2GBAgASgJQgoKCF9wcm9maWxlQgkKB19icmFuY2hCCwoJX3Jlc291cmNlQgcKBV90eGlkQggKBl9jb3VudEIICgZfYWN0b3JCCQoHX2VncmVzc0IICgZfZXJyb3JCCAoGX2dyYW50Io8BCgpBdWRpdEdyYW50EgsKA2p0aRgBIAEoCRISCgVzY29wZRgCIAEoCUgAiAEBEhcKCmV4cGlyZXNfaW4YAyABKA1IAYgBARIPCgJkYhgEIAEoCUgCiAEBEg8KAm5zGAUgASgJSAOIAQFCCAoGX3Njb3BlQg0KC19leHBpcmVzX2luQgUKA19kYkIFCgNfbnMiwgEKCkF1ZGl0QWN0b3ISDAoEa2luZBgBIAEoCRIXCgp0b2tlbl9oYXNoGAIgASgJSACIAQESEgoFc2NvcGUYAyABKAlIAYgBARIVCghjbGFpbV9kYhgEIAEoCUgCiAEBEhUKCGNsYWltX25zGAUgASgJSAOIAQESEAoDaWF0GAYgASgDSASIAQFCDQoLX3Rva2VuX2hhc2hCCAoGX3Njb3BlQgsKCV9jbGFpbV9kYkILCglfY2xhaW1fbnNCBgoEX2lhdCKvAQoLQXVkaXRFZ3Jlc3MSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSFQoNZW5kcG9pbnRfaG9zdBgDIAEoCRITCgtzZWxmX2hvc3RlZBgEIAEoCBITCgtpbnB1dF9pdGVtcxgFIAEoDRITCgtpbnB1dF9ieXRlcxgGIAEoAxIUCgxvdXRwdXRfaXRlbXMYByABKA0SEwoLZHVyYXRpb25fbXMYCCABKAMy5wwKDkNvbnRyb2xTZXJ2aWNlEogBCg5DcmVhdGVEYXRhYmFzZRIkLnBhbGltcHNlc3QudjEuQ3JlYXRlRGF0YWJhc2VSZXF1ZXN0GhsucGFsaW1wc2VzdC52MS5EYXRhYmFzZUluZm8iM6q7GBcIAhjJATABOg5hbHJlYWR5X2V4aXN0c4LT5JMCEjoBKiINL3YxL2RhdGFiYXNlcxJ/Cg1MaXN0RGF0YWJhc2VzEiMucGFsaW1wc2VzdC52MS5MaXN0RGF0YWJhc2VzUmVxdWVzdBokLnBhbGltcHNlc3QudjEuTGlzdERhdGFiYXNlc1Jlc3BvbnNlIiOQAgGquxgHCAIYyAEwAYLT5JMCDxINL3YxL2RhdGFiYXNlcxKEAQoORGVsZXRlRGF0YWJhc2USJC5wYWxpbXBzZXN0LnYxLkRlbGV0ZURhdGFiYXNlUmVxdWVzdBolLnBhbGltcHNlc3QudjEuRGVsZXRlRGF0YWJhc2VSZXNwb25zZSIlqrsYBwgCGMwBMAGC0+STAhQqEi92MS9kYXRhYmFzZXMve2RifRKNAQoRTWludERhdGFiYXNlVG9rZW4SJy5wYWxpbXBzZXN0LnYxLk1pbnREYXRhYmFzZVRva2VuUmVxdWVzdBocLnBhbGltcHNlc3QudjEuVG9rZW5SZXNwb25zZSIxqrsYCQgFEAMYyAEwAYLT5JMCHjoBKiIZL3YxL2RhdGFiYXNlcy97ZGJ9L3Rva2VucxKOAQoSTWludE5hbWVzcGFjZVRva2VuEigucGFsaW1wc2VzdC52MS5NaW50TmFtZXNwYWNlVG9rZW5SZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Ub2tlblJlc3BvbnNlIjCquxgHCAIYyAEwAYLT5JMCHzoBKiIaL3YxL25hbWVzcGFjZXMve25zfS90b2tlbnMSpQEKE1Jldm9rZURhdGFiYXNlVG9rZW4SKS5wYWxpbXBzZXN0LnYxLlJldm9rZURhdGFiYXNlVG9rZW5SZXF1ZXN0GioucGFsaW1wc2VzdC52MS5SZXZva2VEYXRhYmFzZVRva2VuUmVzcG9uc2UiN5ACAqq7GAkIBRADGMwBMAGC0+STAiEqHy92MS9kYXRhYmFzZXMve2RifS90b2tlbnMve2p0aX0SpwEKFFJldm9rZU5hbWVzcGFjZVRva2VuEioucGFsaW1wc2VzdC52MS5SZXZva2VOYW1lc3BhY2VUb2tlblJlcXVlc3QaKy5wYWxpbXBzZXN0LnYxLlJldm9rZU5hbWVzcGFjZVRva2VuUmVzcG9uc2UiNpACAqq7GAcIAhjMATABgtPkkwIiKiAvdjEvbmFtZXNwYWNlcy97bnN9L3Rva2Vucy97anRpfRKbAQoSR2V0TmFtZXNwYWNlUG9saWN5EigucGFsaW1wc2VzdC52MS5HZXROYW1lc3BhY2VQb2xpY3lSZXF1ZXN0Gh4ucGFsaW1wc2VzdC52MS5OYW1lc3BhY2VQb2xpY3kiO5ACAaq7GBIIAhjIATABOglub3RfZm91bmSC0+STAhwSGi92MS9uYW1lc3BhY2VzL3tuc30vcG9saWN5EpABChJQdXROYW1lc3BhY2VQb2xpY3kSKC5wYWxpbXBzZXN0LnYxLlB1dE5hbWVzcGFjZVBvbGljeVJlcXVlc3QaHi5wYWxpbXBzZXN0LnYxLk5hbWVzcGFjZVBvbGljeSIwqrsYBwgCGMgBMAGC0+STAh86ASoaGi92MS9uYW1lc3BhY2VzL3tuc30vcG9saWN5EoEBCglSZWFkQXVkaXQSHy5wYWxpbXBzZXN0LnYxLlJlYWRBdWRpdFJlcXVlc3QaIC5wYWxpbXBzZXN0LnYxLlJlYWRBdWRpdFJlc3BvbnNlIjGQAgGquxgJCAUQAxjIATABgtPkkwIbEhkvdjEvbmFtZXNwYWNlcy97bnN9L2F1ZGl0EpkBChFHZXROYW1lc3BhY2VVc2FnZRInLnBhbGltcHNlc3QudjEuR2V0TmFtZXNwYWNlVXNhZ2VSZXF1ZXN0GigucGFsaW1wc2VzdC52MS5HZXROYW1lc3BhY2VVc2FnZVJlc3BvbnNlIjGQAgGquxgJCAUQAxjIATABgtPkkwIbEhkvdjEvbmFtZXNwYWNlcy97bnN9L3VzYWdlYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_memory, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
+
+/**
+ * What ControlService.GetNamespaceUsage takes.
+ *
+ * @generated from message palimpsest.v1.GetNamespaceUsageRequest
+ */
+export type GetNamespaceUsageRequest = Message<"palimpsest.v1.GetNamespaceUsageRequest"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string ns = 1;
+   */
+  ns: string;
+
+  /**
+   * Profiles whose names start with this only.
+   *
+   * @generated from field: optional string prefix = 2;
+   */
+  prefix?: string | undefined;
+
+  /**
+   * Profiles on a page, at most 100; more are given as 100. A page ends earlier once 100,000 objects were listed.
+   *
+   * @generated from field: optional uint32 limit = 3;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the page before.
+   *
+   * @generated from field: optional string cursor = 4;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.GetNamespaceUsageRequest.
+ * Use `create(GetNamespaceUsageRequestSchema)` to create a new message.
+ */
+export const GetNamespaceUsageRequestSchema: GenMessage<GetNamespaceUsageRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 0);
+
+/**
+ * What one profile takes.
+ *
+ * @generated from message palimpsest.v1.ProfileUsage
+ */
+export type ProfileUsage = Message<"palimpsest.v1.ProfileUsage"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string profile = 1;
+   */
+  profile: string;
+
+  /**
+   * Bytes of its objects in object storage: all branches, their history, and what waits to be collected.
+   *
+   * @generated from field: int64 object_bytes = 2;
+   */
+  objectBytes: bigint;
+
+  /**
+   * How many objects these are.
+   *
+   * @generated from field: int64 objects = 3;
+   */
+  objects: bigint;
+
+  /**
+   * Whether there are more: a database's first 20,000 objects are counted.
+   *
+   * @generated from field: bool approximate = 4;
+   */
+  approximate: boolean;
+
+  /**
+   * When its branch `main` was last written, in Unix milliseconds, as far as object storage has it; absent while nothing was
+   * ever written.
+   *
+   * @generated from field: optional int64 last_active_at = 5;
+   */
+  lastActiveAt?: bigint | undefined;
+
+  /**
+   * Bytes of the database file of `main`, in the same state.
+   *
+   * @generated from field: optional int64 bytes = 6;
+   */
+  bytes?: bigint | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ProfileUsage.
+ * Use `create(ProfileUsageSchema)` to create a new message.
+ */
+export const ProfileUsageSchema: GenMessage<ProfileUsage> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 1);
+
+/**
+ * What ControlService.GetNamespaceUsage gives.
+ *
+ * @generated from message palimpsest.v1.GetNamespaceUsageResponse
+ */
+export type GetNamespaceUsageResponse = Message<"palimpsest.v1.GetNamespaceUsageResponse"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * How many databases the page has.
+   *
+   * @generated from field: uint32 databases = 2;
+   */
+  databases: number;
+
+  /**
+   * Bytes of their objects together.
+   *
+   * @generated from field: int64 object_bytes = 3;
+   */
+  objectBytes: bigint;
+
+  /**
+   * Whether that is less than all, as a database has more objects than are counted.
+   *
+   * @generated from field: bool approximate = 4;
+   */
+  approximate: boolean;
+
+  /**
+   * The profiles of the page, by name.
+   *
+   * @generated from field: repeated palimpsest.v1.ProfileUsage profiles = 5;
+   */
+  profiles: ProfileUsage[];
+
+  /**
+   * Where the next page begins; null on the last page.
+   *
+   * @generated from field: optional string next_cursor = 6;
+   */
+  nextCursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.GetNamespaceUsageResponse.
+ * Use `create(GetNamespaceUsageResponseSchema)` to create a new message.
+ */
+export const GetNamespaceUsageResponseSchema: GenMessage<GetNamespaceUsageResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 2);
 
 /**
  * A database.
@@ -54,7 +209,7 @@ export type DatabaseInfo = Message<"palimpsest.v1.DatabaseInfo"> & {
  * Use `create(DatabaseInfoSchema)` to create a new message.
  */
 export const DatabaseInfoSchema: GenMessage<DatabaseInfo> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 0);
+  messageDesc(file_palimpsest_v1_control, 3);
 
 /**
  * What ControlService.CreateDatabase takes.
@@ -75,7 +230,7 @@ export type CreateDatabaseRequest = Message<"palimpsest.v1.CreateDatabaseRequest
  * Use `create(CreateDatabaseRequestSchema)` to create a new message.
  */
 export const CreateDatabaseRequestSchema: GenMessage<CreateDatabaseRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 1);
+  messageDesc(file_palimpsest_v1_control, 4);
 
 /**
  * What ControlService.ListDatabases takes: nothing.
@@ -90,7 +245,7 @@ export type ListDatabasesRequest = Message<"palimpsest.v1.ListDatabasesRequest">
  * Use `create(ListDatabasesRequestSchema)` to create a new message.
  */
 export const ListDatabasesRequestSchema: GenMessage<ListDatabasesRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 2);
+  messageDesc(file_palimpsest_v1_control, 5);
 
 /**
  * What ControlService.ListDatabases gives.
@@ -111,7 +266,7 @@ export type ListDatabasesResponse = Message<"palimpsest.v1.ListDatabasesResponse
  * Use `create(ListDatabasesResponseSchema)` to create a new message.
  */
 export const ListDatabasesResponseSchema: GenMessage<ListDatabasesResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 3);
+  messageDesc(file_palimpsest_v1_control, 6);
 
 /**
  * What ControlService.DeleteDatabase takes.
@@ -132,7 +287,7 @@ export type DeleteDatabaseRequest = Message<"palimpsest.v1.DeleteDatabaseRequest
  * Use `create(DeleteDatabaseRequestSchema)` to create a new message.
  */
 export const DeleteDatabaseRequestSchema: GenMessage<DeleteDatabaseRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 4);
+  messageDesc(file_palimpsest_v1_control, 7);
 
 /**
  * What ControlService.DeleteDatabase gives: nothing.
@@ -147,7 +302,7 @@ export type DeleteDatabaseResponse = Message<"palimpsest.v1.DeleteDatabaseRespon
  * Use `create(DeleteDatabaseResponseSchema)` to create a new message.
  */
 export const DeleteDatabaseResponseSchema: GenMessage<DeleteDatabaseResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 5);
+  messageDesc(file_palimpsest_v1_control, 8);
 
 /**
  * What ControlService.MintDatabaseToken takes.
@@ -182,7 +337,7 @@ export type MintDatabaseTokenRequest = Message<"palimpsest.v1.MintDatabaseTokenR
  * Use `create(MintDatabaseTokenRequestSchema)` to create a new message.
  */
 export const MintDatabaseTokenRequestSchema: GenMessage<MintDatabaseTokenRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 6);
+  messageDesc(file_palimpsest_v1_control, 9);
 
 /**
  * What ControlService.MintNamespaceToken takes.
@@ -217,7 +372,7 @@ export type MintNamespaceTokenRequest = Message<"palimpsest.v1.MintNamespaceToke
  * Use `create(MintNamespaceTokenRequestSchema)` to create a new message.
  */
 export const MintNamespaceTokenRequestSchema: GenMessage<MintNamespaceTokenRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 7);
+  messageDesc(file_palimpsest_v1_control, 10);
 
 /**
  * A minted token.
@@ -252,7 +407,7 @@ export type TokenResponse = Message<"palimpsest.v1.TokenResponse"> & {
  * Use `create(TokenResponseSchema)` to create a new message.
  */
 export const TokenResponseSchema: GenMessage<TokenResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 8);
+  messageDesc(file_palimpsest_v1_control, 11);
 
 /**
  * What ControlService.RevokeDatabaseToken takes.
@@ -280,7 +435,7 @@ export type RevokeDatabaseTokenRequest = Message<"palimpsest.v1.RevokeDatabaseTo
  * Use `create(RevokeDatabaseTokenRequestSchema)` to create a new message.
  */
 export const RevokeDatabaseTokenRequestSchema: GenMessage<RevokeDatabaseTokenRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 9);
+  messageDesc(file_palimpsest_v1_control, 12);
 
 /**
  * What ControlService.RevokeDatabaseToken gives: nothing.
@@ -295,7 +450,7 @@ export type RevokeDatabaseTokenResponse = Message<"palimpsest.v1.RevokeDatabaseT
  * Use `create(RevokeDatabaseTokenResponseSchema)` to create a new message.
  */
 export const RevokeDatabaseTokenResponseSchema: GenMessage<RevokeDatabaseTokenResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 10);
+  messageDesc(file_palimpsest_v1_control, 13);
 
 /**
  * What ControlService.RevokeNamespaceToken takes.
@@ -323,7 +478,7 @@ export type RevokeNamespaceTokenRequest = Message<"palimpsest.v1.RevokeNamespace
  * Use `create(RevokeNamespaceTokenRequestSchema)` to create a new message.
  */
 export const RevokeNamespaceTokenRequestSchema: GenMessage<RevokeNamespaceTokenRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 11);
+  messageDesc(file_palimpsest_v1_control, 14);
 
 /**
  * What ControlService.RevokeNamespaceToken gives: nothing.
@@ -338,7 +493,7 @@ export type RevokeNamespaceTokenResponse = Message<"palimpsest.v1.RevokeNamespac
  * Use `create(RevokeNamespaceTokenResponseSchema)` to create a new message.
  */
 export const RevokeNamespaceTokenResponseSchema: GenMessage<RevokeNamespaceTokenResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 12);
+  messageDesc(file_palimpsest_v1_control, 15);
 
 /**
  * What ControlService.GetNamespacePolicy takes.
@@ -359,7 +514,7 @@ export type GetNamespacePolicyRequest = Message<"palimpsest.v1.GetNamespacePolic
  * Use `create(GetNamespacePolicyRequestSchema)` to create a new message.
  */
 export const GetNamespacePolicyRequestSchema: GenMessage<GetNamespacePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 13);
+  messageDesc(file_palimpsest_v1_control, 16);
 
 /**
  * What ControlService.PutNamespacePolicy takes.
@@ -394,7 +549,7 @@ export type PutNamespacePolicyRequest = Message<"palimpsest.v1.PutNamespacePolic
  * Use `create(PutNamespacePolicyRequestSchema)` to create a new message.
  */
 export const PutNamespacePolicyRequestSchema: GenMessage<PutNamespacePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 14);
+  messageDesc(file_palimpsest_v1_control, 17);
 
 /**
  * The policy of a namespace.
@@ -444,7 +599,7 @@ export type NamespacePolicy = Message<"palimpsest.v1.NamespacePolicy"> & {
  * Use `create(NamespacePolicySchema)` to create a new message.
  */
 export const NamespacePolicySchema: GenMessage<NamespacePolicy> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 15);
+  messageDesc(file_palimpsest_v1_control, 18);
 
 /**
  * What ControlService.ReadAudit takes.
@@ -514,7 +669,7 @@ export type ReadAuditRequest = Message<"palimpsest.v1.ReadAuditRequest"> & {
  * Use `create(ReadAuditRequestSchema)` to create a new message.
  */
 export const ReadAuditRequestSchema: GenMessage<ReadAuditRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 16);
+  messageDesc(file_palimpsest_v1_control, 19);
 
 /**
  * What ControlService.ReadAudit gives.
@@ -557,7 +712,7 @@ export type ReadAuditResponse = Message<"palimpsest.v1.ReadAuditResponse"> & {
  * Use `create(ReadAuditResponseSchema)` to create a new message.
  */
 export const ReadAuditResponseSchema: GenMessage<ReadAuditResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 17);
+  messageDesc(file_palimpsest_v1_control, 20);
 
 /**
  * One thing that happened in a namespace: metadata, never content.
@@ -698,7 +853,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
  * Use `create(AuditEventSchema)` to create a new message.
  */
 export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 18);
+  messageDesc(file_palimpsest_v1_control, 21);
 
 /**
  * A token, told by its claims and never by itself.
@@ -747,7 +902,7 @@ export type AuditGrant = Message<"palimpsest.v1.AuditGrant"> & {
  * Use `create(AuditGrantSchema)` to create a new message.
  */
 export const AuditGrantSchema: GenMessage<AuditGrant> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 19);
+  messageDesc(file_palimpsest_v1_control, 22);
 
 /**
  * Who acted, told by the credential and never by the credential itself.
@@ -803,7 +958,7 @@ export type AuditActor = Message<"palimpsest.v1.AuditActor"> & {
  * Use `create(AuditActorSchema)` to create a new message.
  */
 export const AuditActorSchema: GenMessage<AuditActor> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 20);
+  messageDesc(file_palimpsest_v1_control, 23);
 
 /**
  * What left for an outside model, in sizes.
@@ -873,7 +1028,7 @@ export type AuditEgress = Message<"palimpsest.v1.AuditEgress"> & {
  * Use `create(AuditEgressSchema)` to create a new message.
  */
 export const AuditEgressSchema: GenMessage<AuditEgress> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 21);
+  messageDesc(file_palimpsest_v1_control, 24);
 
 /**
  * The control plane: databases, tokens, namespace policies and the audit stream.
@@ -990,6 +1145,17 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof ReadAuditRequestSchema;
     output: typeof ReadAuditResponseSchema;
+  },
+  /**
+   * Says what the databases of a namespace take in object storage, page by page by profile. No database is opened. With a
+   * namespace's own admin token, or the platform key.
+   *
+   * @generated from rpc palimpsest.v1.ControlService.GetNamespaceUsage
+   */
+  getNamespaceUsage: {
+    methodKind: "unary";
+    input: typeof GetNamespaceUsageRequestSchema;
+    output: typeof GetNamespaceUsageResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_palimpsest_v1_control, 0);

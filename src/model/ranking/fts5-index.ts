@@ -5,6 +5,8 @@
  * with every row, and reading them costs no text. Must not know: what the rows are, how they are ranked.
  */
 import type { Connection } from "../../sqlite/connection/connection.ts";
+import { indexForm } from "../text/tokens.ts";
+import { readRowsOf } from "./fts5-doclist.ts";
 import type { ColumnLengths, WordIndex } from "./word-index.ts";
 
 /** The row of `_data` that holds the sums: rows, then words by column, as varints. */
@@ -23,9 +25,18 @@ function readVarints(blob: Uint8Array): number[] {
   return values;
 }
 
+/** From so many rows on that hold a word its list is read as it lies. */
+const commonRows = 1_024;
+/** A word that FTS5 takes as it is, but for its ending. */
+const plainWord = /^"([a-z0-9]+)"$/;
+
 /** `columns` are those of the FTS5 table, in its order. */
 export function fts5Index(connection: Connection, table: string, columns: number): WordIndex {
-  const holders = connection.prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ?`).pluck();
+  const ask = (match: string, most: number): number[] =>
+    connection
+      .prepared(`SELECT rowid FROM ${table} WHERE ${table} MATCH ? LIMIT ?`)
+      .pluck()
+      .all(match, most) as number[];
   return {
     size() {
       const found = connection.get<{ block: Uint8Array }>(`SELECT block FROM ${table}_data WHERE id = ${averagesRow}`);
@@ -34,7 +45,14 @@ export function fts5Index(connection: Connection, table: string, columns: number
     },
     firstRows: (most) =>
       connection.prepared(`SELECT id FROM ${table}_docsize ORDER BY id LIMIT ?`).pluck().all(most) as number[],
-    rowsOf: (term) => holders.all(term.match) as number[],
+    rowsOf({ match }) {
+      // The query comes first in any case: with it FTS5 writes to its pages what a transaction has added.
+      const some = ask(match, commonRows);
+      if (some.length < commonRows) return some;
+      const word = plainWord.exec(match)?.[1];
+      const read = word === undefined ? undefined : readRowsOf(connection, table, indexForm(word));
+      return read ?? ask(match, -1);
+    },
     lengths(rows) {
       const found = connection.all<{ row: number; sizes: Uint8Array }>(
         `SELECT d.id AS row, d.sz AS sizes FROM json_each(?) AS asked

@@ -6,11 +6,8 @@
  * weak, and gain less where they are strong (LoCoMo's turns and BEAM with all-MiniLM-L6-v2; docs/recall.md). Must not
  * know: who embeds, what the rows are.
  */
-
-/** What the nearest vector is worth beside the best by words. */
-const vectorWeight = 0.5;
-/** So many vectors on, one is far: the cosine there is worth nothing. */
-const farRank = 100;
+import type { RowContext } from "./rank.ts";
+import { recipe } from "./recipe.ts";
 
 /** Best first. */
 export type ScoredRows = readonly { readonly row: number; readonly score: number }[];
@@ -21,11 +18,46 @@ export function wordWorths(hits: ScoredRows): Map<number, number> {
   return new Map(hits.map(({ row, score }) => [row, best > 0 ? score / best : 1]));
 }
 
-/** The worth of each row by its cosine similarity; `floor` is the similarity below which nothing is near. */
-export function vectorWorths(hits: ScoredRows, floor: number): Map<number, number> {
-  const best = hits[0]?.score ?? 0;
-  const far = Math.min(best, Math.max(floor, hits[farRank - 1]?.score ?? floor));
-  return new Map(
-    hits.map(({ row, score }) => [row, vectorWeight * (best > far ? Math.max(0, (score - far) / (best - far)) : 1)]),
-  );
+/** Of those that were compared, which are nearest first: the cosine that is worth nothing. */
+function farOf(compared: ScoredRows, floor: number): number {
+  const last = compared[recipe.farRank - 1]?.score;
+  return last ?? Math.min(floor, compared.at(-1)?.score ?? floor);
+}
+
+/**
+ * The worth of each row by its nearness, 0 to `vectorWeight`; `compared` are the nearest first, whether near enough or
+ * not, and `floor` is the cosine below which nothing is near. As by words, a row gets a part of what those beside it in
+ * its session have, and counts by its length and who said it, where the question has words to tell that by. Rows that
+ * were not compared get something only if they are `known`.
+ */
+export function vectorWorths(
+  compared: ScoredRows,
+  floor: number,
+  context?: RowContext,
+  known: (row: number) => boolean = () => false,
+): Map<number, number> {
+  const best = compared[0]?.score ?? 0;
+  const far = farOf(compared, floor);
+  const own = new Map<number, number>();
+  for (const { row, score } of compared) {
+    if (score <= far && best > far) break;
+    own.set(row, best > far ? (score - far) / (best - far) : 1);
+  }
+  const worths = context ? inContext(own, context, (row) => known(row) || own.has(row)) : own;
+  const most = worths.values().reduce((so, worth) => Math.max(so, worth), 0);
+  return new Map(worths.entries().map(([row, worth]) => [row, (recipe.vectorWeight * worth) / most]));
+}
+
+function inContext(
+  own: ReadonlyMap<number, number>,
+  context: RowContext,
+  known: (row: number) => boolean,
+): Map<number, number> {
+  const worths = new Map(own);
+  for (const { seed, row, steps } of context.around([...own.keys()]))
+    if (known(row))
+      worths.set(row, (worths.get(row) ?? 0) + (steps === 1 ? recipe.nearOne : recipe.nearTwo) * own.get(seed)!);
+  const weights = context.weights([...worths.keys()]);
+  for (const [row, worth] of worths) worths.set(row, worth * (weights.get(row) ?? 1));
+  return worths;
 }

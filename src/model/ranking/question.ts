@@ -42,6 +42,8 @@ export interface WeighedQuestion {
   readonly isBroad: boolean;
   /** Whether at least half of its words are no stop words. */
   readonly isBare: boolean;
+  /** Whether it calls somebody or something by a name that nothing here holds. */
+  readonly isNameUnknown: boolean;
   readonly rows: number;
   readonly averageWords: number;
 }
@@ -72,11 +74,22 @@ export interface Asked {
   readonly terms: readonly AskedTerm[];
   /** Whether at least half of its words are no stop words, as one types into a search box. */
   readonly isBare: boolean;
+  /** Words that are written as names are. */
+  readonly names: ReadonlySet<string>;
+}
+
+/** A word with a capital letter that does not begin a sentence. */
+const capitalized = /(?<=[^.?!\s]\s+["'(]?)\p{Lu}\p{L}+/gu;
+
+/** In a title, or where all letters are capitals, they tell nothing. */
+function readNames(query: string): ReadonlySet<string> {
+  const found = query.match(capitalized) ?? [];
+  return new Set(2 * found.length > countWords(query) ? [] : found.map((name) => name.toLowerCase()));
 }
 
 export function readQuestion(query: string): Asked {
   const terms = queryTerms(query).map((term): AskedTerm => ({ term, form: indexForm(term.word) }));
-  return { terms, isBare: 2 * terms.length >= countWords(query) };
+  return { terms, isBare: 2 * terms.length >= countWords(query), names: readNames(query) };
 }
 
 export function weighQuestion(index: WordIndex, asked: Asked): WeighedQuestion {
@@ -97,6 +110,7 @@ export function weighQuestion(index: WordIndex, asked: Asked): WeighedQuestion {
     postings,
     totalWeight: postings.reduce((sum, { weight }) => sum + weight, 0),
     isBare: asked.isBare,
+    isNameUnknown: postings.some(({ term, rows }) => rows.length === 0 && asked.names.has(term.word)),
     isBroad: terms.some(({ word }) => broadForms.has(indexForm(word))),
     rows: stored,
     averageWords,

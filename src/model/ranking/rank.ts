@@ -53,14 +53,36 @@ export interface WordAnswer {
   matchedTerms(row: number): string[];
   /** The coverage of a hit; undefined for a row that is no hit. */
   coverage(row: number): number | undefined;
-  /** The part of what else is asked of a question that is asked of this one, 0 to 1: less where it has many words. */
-  readonly scale: number;
+  readonly asked: AskedOfVectors;
+  /** What stands beside rows, and what each counts by its length and who said it: for whatever else ranks them. */
+  readonly context: RowContext;
+  /** The score of a row that was looked into, let in or not; 0 for any other. */
+  scoreOf(row: number): number;
+  /** The largest of them. */
+  readonly best: number;
   /** Whether any row that holds a word of the question was let through by the request. */
   readonly isMet: boolean;
   /** The latest rows that hold a word of the question, let through or not. */
   holding(most: number): readonly number[];
   /** The best that hold words of the question and are not about it enough, and why. */
   misses(most: number): readonly MissedRow[];
+}
+
+/** What the words of a question say to those who look for its vector. */
+export interface AskedOfVectors {
+  /** The part of what is asked of a question otherwise that is asked of this one, 0 to 1: less for many words. */
+  readonly scale: number;
+  /** The largest share of the question that a paragraph holds, of what was looked into, let in or not. */
+  readonly coverage: number;
+  /** Whether it calls somebody or something by a name that nothing here holds. */
+  readonly isNameUnknown: boolean;
+}
+
+/** What a question makes of rows besides their own words. */
+export interface RowContext {
+  around(rows: readonly number[]): readonly Neighbour[];
+  /** What each counts by its length and by who said it. */
+  weights(rows: readonly number[]): ReadonlyMap<number, number>;
 }
 
 /** A row that was looked into and left out. */
@@ -232,13 +254,44 @@ export function rankByWords(searched: Searched, search: WordSearch): WordAnswer 
     const ranked = rankRows(searched, question, search);
     return { question, ranked, relevant: pickRelevant(question, ranked, { ...search, isTalk }) };
   };
-  let found = find(weighQuestion(index, readQuestion(search.query)));
+  const asked = readQuestion(search.query);
+  let found = find(weighQuestion(index, asked));
   if (found.relevant.rows.length === 0 && search.coverageMin === undefined) {
-    const mended = mendTypos(index, found.question, (rows) => searched.admitted(rows));
+    const mended = mendTypos(index, asked, found.question, (rows) => searched.admitted(rows));
     if (mended) found = find(weighQuestion(index, mended));
   }
   const hits = found.relevant.rows.slice(0, search.want);
-  return { hits, scale: scaleOf(found.question), ...explainer(found.question.postings, hits), ...missed(found) };
+  return {
+    hits,
+    ...explainer(found.question.postings, hits),
+    ...missed(found),
+    ...besides(searched, found),
+  };
+}
+
+function besides(
+  searched: Searched,
+  { question, ranked }: Found,
+): Pick<WordAnswer, "asked" | "context" | "scoreOf" | "best"> {
+  let scores: ReadonlyMap<number, number> | undefined;
+  return {
+    asked: {
+      scale: scaleOf(question),
+      coverage: ranked.reduce((most, one) => Math.max(most, one.coverage), 0),
+      isNameUnknown: question.isNameUnknown,
+    },
+    context: {
+      around: (rows) => searched.around(rows),
+      weights(rows) {
+        const speakers = searched.speakers(rows);
+        const weight = (row: number, lengths: ColumnLengths): number =>
+          speakerWeight(speakers.get(row), question) * keptOf(question, streamWords(searched.columns, lengths));
+        return new Map([...searched.index.lengths(rows)].map(([row, lengths]) => [row, weight(row, lengths)]));
+      },
+    },
+    best: ranked[0]?.score ?? 0,
+    scoreOf: (row) => (scores ??= new Map(ranked.map((one) => [one.row, one.score]))).get(row) ?? 0,
+  };
 }
 
 /** What stands beside a hit and holds no word itself is no near miss. */

@@ -1,5 +1,5 @@
 /**
- * Every constant of the ranking by words.
+ * Every constant of the ranking, by words and by vectors.
  *
  * Always true: each was chosen on two sets of conversations at once, LoCoMo and BEAM, and on the development half of
  * the small stores, never on one alone, but for what no set asks about, which says so; docs/recall.md says what each is
@@ -82,4 +82,22 @@ export const recipe = {
   typoRowsMax: 500,
   typoTextCharsMax: 128 * 1024,
   typoLettersMin: 5,
+
+  /** What the nearest vector is worth beside the best by words. */
+  vectorWeight: 0.5,
+  /** So many vectors on, one is far: the cosine there is worth nothing. */
+  farRank: 100,
+  /** What a row gets of the nearness of those one and two places beside it in its session. */
+  nearOne: 0.15,
+  nearTwo: 0.1,
+  /**
+   * An embedder's floor is asked of the nearest cosine together with so much of what the words cover, beside what a
+   * question of so many words can; less where it names what nothing here is called.
+   */
+  coverageWorth: 0.2,
+  unknownName: 0.1,
+  /** A question of many words is near to no single text: so much less is asked of it, as a power of the gate's part. */
+  scalePower: 0.5,
+  /** So far below an embedder's floor a vector still is near, where both together reach it. */
+  wordsMargin: 0.08,
 };

@@ -58,7 +58,8 @@ function vocabulary(
 /** The terms with what was mistyped put right; undefined where there is nothing to put right. */
 export function mendTypos(
   index: WordIndex,
-  { postings, isBare }: WeighedQuestion,
+  asked: Asked,
+  { postings }: WeighedQuestion,
   admitted: (rows: readonly number[]) => ReadonlySet<number>,
 ): Asked | undefined {
   const isUnknown = ({ term, form, rows }: WeighedQuestion["postings"][number]): boolean =>
@@ -78,5 +79,5 @@ export function mendTypos(
     isMended = true;
     return { term: { ...term, match: `"${near[0]}"` }, form: indexForm(near[0]!) };
   });
-  return isMended ? { terms, isBare } : undefined;
+  return isMended ? { ...asked, terms } : undefined;
 }

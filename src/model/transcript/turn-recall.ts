@@ -33,18 +33,25 @@ export interface TurnRecall extends TurnFilters {
 export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecord[] {
   const { embeddedBy, query, preferSessionId } = input;
   const want = preferSessionId === undefined ? k : Math.max(preferredMin, preferredPerTurn * k);
+  const isSearched = input.searchTurns === true && query !== undefined;
   const near =
     input.includeTurns && input.embedding
-      ? nearestRows(view, { filters: input, vector: input.embedding, embeddedBy, k: want })
+      ? nearestRows(view, {
+          filters: input,
+          vector: input.embedding,
+          embeddedBy,
+          k: isSearched ? Math.max(want, recipe.farRank) : want,
+        })
       : [];
-  const isSearched = input.searchTurns === true && query !== undefined;
   if (!isSearched && preferSessionId === undefined) return foundTurns(view, near);
-  const said = isSearched
-    ? searchTurnText(view, { query, filters: input, want, coverageMin: input.minScore?.keyword }).hits
-    : [];
+  const words = isSearched
+    ? searchTurnText(view, { query, filters: input, want, coverageMin: input.minScore?.keyword })
+    : undefined;
   const vectors = near.map(({ row, distance }) => ({ row, score: 1 - distance }));
-  const scores = wordWorths(said);
-  for (const [row, worth] of vectorWorths(vectors, 0)) scores.set(row, (scores.get(row) ?? 0) + worth);
+  const scores = wordWorths(words?.hits ?? []);
+  const said = new Set(scores.keys());
+  for (const [row, worth] of vectorWorths(vectors, 0, words?.context, (row) => said.has(row)))
+    scores.set(row, (scores.get(row) ?? 0) + worth);
   if (preferSessionId !== undefined)
     for (const row of turnFilter(view, { sessionId: preferSessionId })!([...scores.keys()]))
       scores.set(row, scores.get(row)! * recipe.preferredSession);

@@ -28,7 +28,7 @@ function checkMetric(name: string): VectorMetric {
 }
 
 /** The metric that the collection has declared, or undefined. */
-function declaredMetric(view: View, { space }: VectorSpace): VectorMetric | undefined {
+export function declaredMetric(view: View, { space }: VectorSpace): VectorMetric | undefined {
   if (!view.connection.hasTable(table)) return undefined;
   return view.connection.get<{ metric: VectorMetric }>(`SELECT metric FROM ${table} WHERE space = ?`, space)?.metric;
 }

@@ -318,6 +318,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
   "file.versions": record({ path: text }),
   "file.search": record({ query: text, folder: text, k: number }),
+  "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };

@@ -5,6 +5,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import type { AuditPolicy } from "../../control/audit/audit-entry.ts";
 import { AuditLog } from "../../control/audit/audit-log.ts";
 import { Databases, type SpareDatabases } from "../../control/databases/databases.ts";
+import { ProfileDirectory } from "../../control/databases/profile-directory.ts";
 import { owns } from "../../control/databases/owned-pages.ts";
 import { Policies } from "../../control/databases/policies.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -14,6 +15,7 @@ import type { NodeBase } from "./node-base.ts";
 /** The parts of the control plane that every call may need. */
 export interface Control {
   readonly databases: Databases;
+  readonly profiles: ProfileDirectory;
   readonly policies: Policies;
   readonly audit: AuditLog;
 }
@@ -46,7 +48,7 @@ export function openControl(
   });
   stack.defer(() => audit.close());
   audit.keepSwept();
-  return { databases, policies, audit };
+  return { databases, profiles: new ProfileDirectory(store, databases), policies, audit };
 }
 
 async function readAuditPolicy(policies: Policies, namespace: string): Promise<AuditPolicy> {

@@ -1,6 +1,7 @@
 /** Small translations that several services share. */
 import { create } from "@bufbuild/protobuf";
 import { TurnSchema, type Turn, type Vector } from "../../../gen/palimpsest/v1/data_pb.ts";
+import type { ProfileActivity } from "../../control/databases/profile-directory.ts";
 import { checkEmbedding } from "../../model/vectors/vectors.ts";
 import type { TurnRecord } from "../../model/transcript/transcript.ts";
 import { setJson } from "./exact-json.ts";
@@ -37,4 +38,9 @@ export function turnMessage(turn: TurnRecord): Turn {
   setJson(message, "content", turn.content);
   if (turn.metadata !== undefined) setJson(message, "metadata", turn.metadata);
   return message;
+}
+
+/** When the branch was last written, and how large it is, as fields of a message. */
+export function activityFields(activity: ProfileActivity | undefined): { lastActiveAt?: bigint; bytes?: bigint } {
+  return activity ? { lastActiveAt: BigInt(activity.lastActiveAtMs), bytes: BigInt(activity.bytes) } : {};
 }

@@ -2,8 +2,10 @@
  * The control plane: databases and tokens. Policies of namespaces are in service/handlers/policy-service, the audit
  * stream in service/handlers/audit-service.
  */
-import type { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ControlService, ProfileUsageSchema } from "../../../gen/palimpsest/v1/control_pb.ts";
 import type { DatabaseRecord } from "../../control/databases/databases.ts";
+import { cursorAfterProfile } from "../../control/databases/profile-directory.ts";
 import type { ScopeName } from "../../control/access/identity.ts";
 import {
   checkNewDatabaseName,
@@ -13,6 +15,7 @@ import {
 } from "../../format/core/names.ts";
 import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type ServiceHandlers } from "../call/context.ts";
+import { activityFields, present } from "../call/data-messages.ts";
 import { namespacePolicyHandlers } from "./policy-service.ts";
 import { checkJudged } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
@@ -61,6 +64,52 @@ function tokenHandlers(
   };
 }
 
+/** Objects that are listed for one page of a namespace's usage; the database that passes it is the page's last. */
+const objectsListedMax = 100_000;
+const usagePageMax = 100;
+
+function usageHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "getNamespaceUsage"> {
+  return {
+    async getNamespaceUsage(request) {
+      const { ns: namespace, limit = usagePageMax, prefix, cursor } = request;
+      const page = await node.profiles.page({
+        namespace,
+        limit: Math.min(limit, usagePageMax),
+        ...present({ prefix, cursor }),
+      });
+      let { nextCursor } = page;
+      let objects = 0;
+      let bytes = 0;
+      const profiles: MessageInitShape<typeof ProfileUsageSchema>[] = [];
+      // One after the other: each may have many objects.
+      for (const { profile, record } of page.profiles) {
+        if (objects >= objectsListedMax) {
+          nextCursor = cursorAfterProfile(profiles.at(-1)!.profile!);
+          break;
+        }
+        const stored = await node.profiles.storedBytes(record.uuid);
+        objects += stored.objects;
+        bytes += stored.bytes;
+        profiles.push({
+          profile,
+          objectBytes: BigInt(stored.bytes),
+          objects: BigInt(stored.objects),
+          approximate: stored.isApproximate,
+          ...activityFields(await node.profiles.activity(record.uuid)),
+        });
+      }
+      return {
+        namespace,
+        databases: profiles.length,
+        objectBytes: BigInt(bytes),
+        approximate: profiles.some(({ approximate }) => approximate),
+        profiles,
+        ...present({ nextCursor }),
+      };
+    },
+  };
+}
+
 export function controlHandlers(node: NodeParts): ServiceHandlers<typeof ControlService> {
   return {
     async createDatabase(request) {
@@ -78,6 +127,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       return {};
     },
     ...tokenHandlers(node),
+    ...usageHandlers(node),
     ...namespacePolicyHandlers(node),
     ...auditHandlers(node),
   };

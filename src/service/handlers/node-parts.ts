@@ -1,6 +1,7 @@
 /** What a handler is made with, whatever its call. */
 import type { World } from "../../base/world.ts";
 import type { Databases } from "../../control/databases/databases.ts";
+import type { ProfileDirectory } from "../../control/databases/profile-directory.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Tokens } from "../../control/access/tokens.ts";
 import type { Fences } from "../../control/access/fences.ts";
@@ -17,6 +18,7 @@ import type { Embedding } from "../embedding/embedding.ts";
 export interface NodeParts {
   readonly world: World;
   readonly databases: Databases;
+  readonly profiles: ProfileDirectory;
   readonly engine: EnginePort;
   readonly tokens: Tokens;
   readonly revocations: Revocations;

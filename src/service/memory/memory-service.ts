@@ -3,7 +3,6 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MemoryService, SessionSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkNamePart } from "../../format/core/names.ts";
 import { checkSessionList, type SessionRecord } from "../../model/transcript/sessions.ts";
 import { askHandlers } from "./ask.ts";
 import { calibrateHandlers } from "./calibrate.ts";
@@ -21,6 +20,7 @@ import { recallHandlers } from "./recall.ts";
 import { reviewHandlers } from "./review.ts";
 import { reembedHandlers } from "./reembed.ts";
 import { updateHandlers } from "./update.ts";
+import { listProfiles } from "./profile-list.ts";
 import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -30,14 +30,7 @@ function recordHandlers(
   node: NodeParts,
 ): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
   return {
-    async listProfiles(request) {
-      const namespace = checkNamePart("namespace", request.ns);
-      const profiles = await node.databases.listProfiles(namespace);
-      return {
-        namespace,
-        profiles: profiles.map(({ profile, createdAtMs }) => ({ profile, createdAt: BigInt(createdAtMs) })),
-      };
-    },
+    listProfiles: (request) => listProfiles(node, request),
 
     async ingest(request, context) {
       if (request.memories.length === 0) throw invalid("memories must hold at least one memory");

@@ -17,7 +17,7 @@ import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall,
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 import { compileCheck } from "../call/message-checks.ts";
-import { endpoints, isStream } from "../call/methods.ts";
+import { allEndpoints, isStream } from "../call/methods.ts";
 
 export interface PipelineOptions {
   readonly handlers: HandlerTable;
@@ -41,7 +41,7 @@ export interface PipelineOptions {
 }
 
 /** By endpoint: refuses a request whose fields hold what the proto file does not allow. */
-const checks = new Map(endpoints.map((endpoint) => [endpoint, compileCheck(endpoint.method.input)]));
+const checks = new Map(allEndpoints.map((endpoint) => [endpoint, compileCheck(endpoint.method.input)]));
 
 /** How a call ended. */
 export type Outcome =

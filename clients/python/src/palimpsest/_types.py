@@ -635,6 +635,30 @@ class ReadAuditQuery(TypedDict, total=False):
     """`next_cursor` of the page before."""
 
 
+class GetNamespaceUsageQuery(TypedDict, total=False):
+    """The query of GET /v1/namespaces/{ns}/usage."""
+    prefix: str
+    """Profiles whose names start with this only."""
+    limit: int
+    """Profiles on a page, at most 100; more are given as 100. A page ends earlier once 100,000 objects were listed."""
+    cursor: str
+    """`next_cursor` of the page before."""
+
+
+class ListProfilesQuery(TypedDict, total=False):
+    """The query of GET /v1/memory/{ns}."""
+    prefix: str
+    """Profiles whose names start with this only."""
+    limit: int
+    """Profiles on a page, at most 1000, or 100 with `include`; more are given as so many. Absent: all, or 100 where a page is asked for."""
+    cursor: str
+    """`next_cursor` of the page before, in the same order."""
+    order: str
+    """`asc` or `desc`, by name. Absent: `asc`."""
+    include: str
+    """`activity`: when each was last written and how large it is, as object storage has it."""
+
+
 class IngestQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/memories."""
     branch: str
@@ -795,6 +819,16 @@ class ListTurnsQuery(TypedDict, total=False):
     """Only turns of this role. Must be 1 to 64 bytes of UTF-8 text."""
     filter: str
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
+
+
+class ListFacetsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/facets."""
+    kind: str
+    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them."""
+    limit: int
+    """How many facets of a kind, at most 1000; more are given as 1000."""
+    cursor: str
+    """`next_cursor` of the page before, of the same kind."""
 
 
 class ListKeysQuery(TypedDict, total=False):
@@ -1037,12 +1071,48 @@ class AuditGrant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GetNamespaceUsageResponse:
+    """What ControlService.GetNamespaceUsage gives."""
+    namespace: str
+    """The namespace."""
+    databases: int
+    """How many databases the page has."""
+    object_bytes: int
+    """Bytes of their objects together."""
+    approximate: bool
+    """Whether that is less than all, as a database has more objects than are counted."""
+    profiles: Sequence[ProfileUsage]
+    """The profiles of the page, by name."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileUsage:
+    """What one profile takes."""
+    profile: str
+    """Its name."""
+    object_bytes: int
+    """Bytes of its objects in object storage: all branches, their history, and what waits to be collected."""
+    objects: int
+    """How many objects these are."""
+    approximate: bool
+    """Whether there are more: a database's first 20,000 objects are counted."""
+    last_active_at: int | None = None
+    """When its branch `main` was last written, in Unix milliseconds, as far as object storage has it; absent while nothing was ever written."""
+    bytes: int | None = None
+    """Bytes of the database file of `main`, in the same state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListProfilesResponse:
     """What MemoryService.ListProfiles gives."""
     namespace: str
     """The namespace."""
     profiles: Sequence[Profile]
     """The profiles, by name."""
+    next_cursor: str | None = None
+    """Where the next page begins; absent on the last page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1052,6 +1122,10 @@ class Profile:
     """Its name."""
     created_at: int
     """When it was created, in Unix milliseconds."""
+    last_active_at: int | None = None
+    """When its branch `main` was last written, in Unix milliseconds, as far as object storage has it: a second late, or more where shipping waits. There with `include` only, and absent while nothing was ever written."""
+    bytes: int | None = None
+    """Bytes of the database file of `main`, in the same state. There with `last_active_at`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1657,6 +1731,49 @@ class SyncResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListFacetsResponse:
+    """What DataService.ListFacets gives."""
+    groups: Sequence[FacetGroup]
+    """One group for each kind that there is something of, or the one that was asked for."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetGroup:
+    """The facets of one kind."""
+    kind: str
+    """The kind."""
+    facets: Sequence[Facet]
+    """The facets, by name."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+    approximate: bool
+    """Whether facets may be missing: types, sources and paths of metadata are found among the newest 20,000 memories, or the newest 2,000 with metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """One thing that a database has."""
+    name: str
+    """Its name: a memory type, a topic, a source, a session id, a dot path of metadata, a namespace, a collection, a folder with its slash (empty for files in none), a table."""
+    approximate: bool
+    """Whether there are at least so many, or so many among the newest that were looked at."""
+    types: Sequence[str]
+    """Of a path of metadata, the JSON types that were seen there: `array`, `boolean`, `null`, `number`, `object`, `string`."""
+    indexes: Sequence[str]
+    """Of a collection of documents, the paths of its indexes."""
+    count: int | None = None
+    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables."""
+    type: str | None = None
+    """Of a topic, the type of its memories."""
+    dimension: int | None = None
+    """Of a collection of vectors, how many numbers each has."""
+    metric: str | None = None
+    """Of a collection of vectors, the metric that it has declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListKeysResponse:
     """What DataService.ListKeys gives."""
     keys: Sequence[str]
@@ -2118,6 +2235,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "AuditActor": AuditActor,
     "AuditEgress": AuditEgress,
     "AuditGrant": AuditGrant,
+    "GetNamespaceUsageResponse": GetNamespaceUsageResponse,
+    "ProfileUsage": ProfileUsage,
     "ListProfilesResponse": ListProfilesResponse,
     "Profile": Profile,
     "MemoryInput": MemoryInput,
@@ -2160,6 +2279,9 @@ CLASSES: Mapping[str, type[Any]] = {
     "SqlResult": SqlResult,
     "SqlError": SqlError,
     "SyncResponse": SyncResponse,
+    "ListFacetsResponse": ListFacetsResponse,
+    "FacetGroup": FacetGroup,
+    "Facet": Facet,
     "ListKeysResponse": ListKeysResponse,
     "ValueEntry": ValueEntry,
     "PutValueResponse": PutValueResponse,

@@ -176,12 +176,46 @@ export interface AuditGrant {
   readonly ns?: string | undefined;
 }
 
+/** What ControlService.GetNamespaceUsage gives. */
+export interface GetNamespaceUsageResponse {
+  /** The namespace. */
+  readonly namespace: string;
+  /** How many databases the page has. */
+  readonly databases: number;
+  /** Bytes of their objects together. */
+  readonly objectBytes: number;
+  /** Whether that is less than all, as a database has more objects than are counted. */
+  readonly approximate: boolean;
+  /** The profiles of the page, by name. */
+  readonly profiles: readonly ProfileUsage[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+}
+
+/** What one profile takes. */
+export interface ProfileUsage {
+  /** Its name. */
+  readonly profile: string;
+  /** Bytes of its objects in object storage: all branches, their history, and what waits to be collected. */
+  readonly objectBytes: number;
+  /** How many objects these are. */
+  readonly objects: number;
+  /** Whether there are more: a database's first 20,000 objects are counted. */
+  readonly approximate: boolean;
+  /** When its branch `main` was last written, in Unix milliseconds, as far as object storage has it; absent while nothing was ever written. */
+  readonly lastActiveAt?: number | undefined;
+  /** Bytes of the database file of `main`, in the same state. */
+  readonly bytes?: number | undefined;
+}
+
 /** What MemoryService.ListProfiles gives. */
 export interface ListProfilesResponse {
   /** The namespace. */
   readonly namespace: string;
   /** The profiles, by name. */
   readonly profiles: readonly Profile[];
+  /** Where the next page begins; absent on the last page. */
+  readonly nextCursor?: string | undefined;
 }
 
 /** A profile of a namespace. */
@@ -190,6 +224,10 @@ export interface Profile {
   readonly profile: string;
   /** When it was created, in Unix milliseconds. */
   readonly createdAt: number;
+  /** When its branch `main` was last written, in Unix milliseconds, as far as object storage has it: a second late, or more where shipping waits. There with `include` only, and absent while nothing was ever written. */
+  readonly lastActiveAt?: number | undefined;
+  /** Bytes of the database file of `main`, in the same state. There with `last_active_at`. */
+  readonly bytes?: number | undefined;
 }
 
 /** A memory to be stored. */
@@ -1075,6 +1113,46 @@ export interface SyncResponse {
   readonly txid: number;
 }
 
+/** What DataService.ListFacets gives. */
+export interface ListFacetsResponse {
+  /** One group for each kind that there is something of, or the one that was asked for. */
+  readonly groups: readonly FacetGroup[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** The facets of one kind. */
+export interface FacetGroup {
+  /** The kind. */
+  readonly kind: string;
+  /** The facets, by name. */
+  readonly facets: readonly Facet[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+  /** Whether facets may be missing: types, sources and paths of metadata are found among the newest 20,000 memories, or the newest 2,000 with metadata. */
+  readonly approximate: boolean;
+}
+
+/** One thing that a database has. */
+export interface Facet {
+  /** Its name: a memory type, a topic, a source, a session id, a dot path of metadata, a namespace, a collection, a folder with its slash (empty for files in none), a table. */
+  readonly name: string;
+  /** How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables. */
+  readonly count?: number | undefined;
+  /** Whether there are at least so many, or so many among the newest that were looked at. */
+  readonly approximate: boolean;
+  /** Of a topic, the type of its memories. */
+  readonly type?: string | undefined;
+  /** Of a path of metadata, the JSON types that were seen there: `array`, `boolean`, `null`, `number`, `object`, `string`. */
+  readonly types: readonly string[];
+  /** Of a collection of documents, the paths of its indexes. */
+  readonly indexes: readonly string[];
+  /** Of a collection of vectors, how many numbers each has. */
+  readonly dimension?: number | undefined;
+  /** Of a collection of vectors, the metric that it has declared. */
+  readonly metric?: string | undefined;
+}
+
 /** What DataService.ListKeys gives. */
 export interface ListKeysResponse {
   /** The keys, sorted by their UTF-8 bytes in the order asked for. */
@@ -1733,6 +1811,30 @@ export interface ReadAuditQuery {
   readonly cursor?: string | undefined;
 }
 
+/** The query of GET /v1/namespaces/{ns}/usage. */
+export interface GetNamespaceUsageQuery {
+  /** Profiles whose names start with this only. */
+  readonly prefix?: string | undefined;
+  /** Profiles on a page, at most 100; more are given as 100. A page ends earlier once 100,000 objects were listed. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+}
+
+/** The query of GET /v1/memory/{ns}. */
+export interface ListProfilesQuery {
+  /** Profiles whose names start with this only. */
+  readonly prefix?: string | undefined;
+  /** Profiles on a page, at most 1000, or 100 with `include`; more are given as so many. Absent: all, or 100 where a page is asked for. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before, in the same order. */
+  readonly cursor?: string | undefined;
+  /** `asc` or `desc`, by name. Absent: `asc`. */
+  readonly order?: "asc" | "desc" | undefined;
+  /** `activity`: when each was last written and how large it is, as object storage has it. */
+  readonly include?: "activity" | undefined;
+}
+
 /** The query of POST /v1/memory/{ns}/{profile}/memories. */
 export interface IngestQuery {
   /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
@@ -1893,6 +1995,16 @@ export interface ListTurnsQuery {
   readonly role?: string | undefined;
   /** Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`. */
   readonly filter?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/facets. */
+export interface ListFacetsQuery {
+  /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them. */
+  readonly kind?: string | undefined;
+  /** How many facets of a kind, at most 1000; more are given as 1000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before, of the same kind. */
+  readonly cursor?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}. */
