@@ -6,7 +6,9 @@
  */
 import { assert } from "../base/faults/assert.ts";
 import { deleteDoc, getDoc, putDoc } from "./docs/doc-by-id.ts";
-import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
+import { deleteDocs, insertDocs, updateDocs } from "./docs/docs.ts";
+import { createDocIndex, dropDocIndex, listDocCollections, listDocIndexes } from "./docs/docs-catalog.ts";
+import { countDocs, findDocs, groupDocs } from "./docs/docs-find.ts";
 import { deleteFiles, moveFiles } from "./files/file-moves.ts";
 import { editFile, getFile, listFiles, listFileVersions, putFile, searchFiles } from "./files/files.ts";
 import { listFacets } from "./facets/facets.ts";
@@ -108,6 +110,7 @@ export const writeCommands = {
   "docs.put": putDoc,
   "docs.remove": deleteDoc,
   "docs.index": createDocIndex,
+  "docs.unindex": dropDocIndex,
   "vector.upsert": upsertVector,
   "vector.upsert_many": upsertVectors,
   "vector.delete": removeVector,
@@ -139,6 +142,10 @@ export const readCommands = {
   "kv.list": kvList,
   "changes.list": listChanges,
   "docs.find": findDocs,
+  "docs.count": countDocs,
+  "docs.group": groupDocs,
+  "docs.indexes": listDocIndexes,
+  "docs.collections": listDocCollections,
   "docs.get": getDoc,
   "vector.search": searchVectors,
   "vector.get": getVector,

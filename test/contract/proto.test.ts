@@ -23,8 +23,9 @@ import { recallDefault } from "../../src/model/recall.ts";
 import { memoriesListDefault, memoriesListMax } from "../../src/model/memory/memory-list.ts";
 import { filesFoundDefault, filesListDefault } from "../../src/model/files/files.ts";
 import { turnsListDefault } from "../../src/model/transcript/turn-list.ts";
+import { docCollectionsDefault } from "../../src/model/docs/docs-catalog.ts";
+import { docCountMax, docGroupsDefault, docsDefault } from "../../src/model/docs/docs-find.ts";
 import { facetsDefault } from "../../src/model/facets/facets.ts";
-import { docsDefault } from "../../src/model/docs/docs.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
@@ -167,6 +168,9 @@ describe("the fields of messages", () => {
       "ListFacetsRequest.limit": facetsDefault,
       "GetNamespaceUsageRequest.limit": 100,
       "FindDocsRequest.limit": docsDefault,
+      "CountDocsRequest.limit": docCountMax,
+      "GroupDocsRequest.limit": docGroupsDefault,
+      "ListDocCollectionsRequest.limit": docCollectionsDefault,
       "ListFilesRequest.limit": filesListDefault,
       "SearchFilesRequest.k": filesFoundDefault,
       "SearchVectorsRequest.k": limits.vectorSearchDefault,

@@ -1,7 +1,9 @@
 /** Filters, sorts and indexes over random documents, held against a matcher that does without SQL. */
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
+import { deleteDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
+import { createDocIndex } from "../../src/model/docs/docs-catalog.ts";
+import { findDocs } from "../../src/model/docs/docs-find.ts";
 import { matches, plainText, sorted, type Plain, type PlainDoc } from "../support/docs-oracle.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 

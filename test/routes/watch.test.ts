@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { streamsOfDatabaseMax } from "../../src/service/feed/stream-places.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { startGuarded, useGuarded } from "../support/guarded-service.ts";
-import { startLosable, startService, useService } from "../support/service.ts";
+import { startService, useService } from "../support/service.ts";
 import { type Refused, watches, Watching, type Watched } from "../support/watchers.ts";
 
 const text = { "content-type": "text/plain" };
@@ -223,20 +223,6 @@ test("nothing of a stream is left when its client goes without a word", async ()
   }
   const watching = watch("rest", { db });
   await watching.until(({ events }) => events.length === 1);
-});
-
-test("what was lost with the disk is a conflict for those who saw it, and nothing for others", async () => {
-  const losable = await startLosable({ SERVICE_SHIP_INTERVAL_MS: "60000" });
-  const db = await losable.now.database();
-  await put(db, "kept", losable.now);
-  expect((await losable.now.call("POST", `/v1/db/${db}/sync`)).status).toBe(200);
-  const kept = await put(db, "also-kept", losable.now);
-  await losable.loseDisk();
-  // A stop in good order ships: what was never shipped is a transaction that a later writer did not give.
-  const watching = watch("rest", { db, after: 0 }, {}, losable.now.address);
-  await watching.until(({ transactions }) => transactions.length === 2);
-  expect(watching.transactions.at(-1)!.txid).toBe(kept);
-  expectChain(watching);
 });
 
 test("a deleted database ends its streams", async () => {

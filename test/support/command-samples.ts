@@ -246,8 +246,13 @@ const written: Written = {
       { collection: "c", filter: "{}", update: '{"$set":{"a":2}}', multi: true },
       { matched: 200_000, modified: 0 },
     ],
+    [
+      { collection: "c", filter: "{}", update: '{"$set":{"a":2}}', multi: false, upsert: true },
+      { matched: 0, modified: 0, upsertedId: "1" },
+    ],
   ],
   "docs.delete": [[{ collection: "c", filter: "{}", multi: false }, { deleted: 1 }]],
+  "docs.unindex": [[{ collection: "c", path: "a.b" }, { dropped: true }]],
   "docs.index": [[{ collection: "c", path: "a.b" }, { indexed: "a.b" }]],
   "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}", metric: "dot" }, {}]],
   "vector.upsert_many": [
@@ -433,6 +438,21 @@ const read: Read = {
     ],
     [{ ns: "n" }, { keys: ["k"] }],
   ],
+  "docs.count": [
+    [{ collection: "c" }, { count: 2, more: false }],
+    [
+      { collection: "c", filter: '{"a":1}', limit: 1 },
+      { count: 1, more: true },
+    ],
+  ],
+  "docs.group": [
+    [
+      { collection: "c", path: "a", filter: "{}", limit: 1 },
+      { groups: [{ value: "1", count: 2 }], distinct: 3 },
+    ],
+  ],
+  "docs.indexes": [[{ collection: "c" }, { indexes: [{ path: "a.b", multikey: true }] }]],
+  "docs.collections": [[{ limit: 5, after: "a" }, { collections: [{ name: "c", count: 2, indexes: 1 }] }]],
   "changes.list": [
     [
       { after: 1, limit: 2 },
@@ -464,7 +484,7 @@ const read: Read = {
   ],
   "docs.find": [
     [
-      { collection: "c", filter: "{}", sort: [{ path: "a", direction: -1 }], limit: 1, skip: 0 },
+      { collection: "c", filter: "{}", sort: [{ path: "a", direction: -1 }], limit: 1, skip: 0, projection: '{"a":1}' },
       { docs: ['{"_id":"1"}'] },
     ],
   ],

@@ -1,12 +1,7 @@
 /** A collection in a database of its own, spoken to in plain values. */
-import {
-  createDocIndex,
-  deleteDocs,
-  findDocs,
-  insertDocs,
-  updateDocs,
-  type SortKey,
-} from "../../src/model/docs/docs.ts";
+import { deleteDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
+import { createDocIndex } from "../../src/model/docs/docs-catalog.ts";
+import { findDocs, type SortKey } from "../../src/model/docs/docs-find.ts";
 import { plainText, type Plain, type PlainDoc } from "./docs-oracle.ts";
 import { ModelDatabase } from "./model-database.ts";
 
@@ -25,16 +20,21 @@ export class DocsCollection {
   /** The texts found. */
   texts(
     filter: PlainDoc = {},
-    more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {},
+    { projection, ...more }: { sort?: readonly SortKey[]; limit?: number; skip?: number; projection?: PlainDoc } = {},
   ): readonly string[] {
-    return findDocs(this.database.view(), { collection: this.collection, filter: plainText(filter), ...more }).docs;
+    return findDocs(this.database.view(), {
+      collection: this.collection,
+      filter: plainText(filter),
+      ...more,
+      ...(projection && { projection: plainText(projection) }),
+    }).docs;
   }
 
   /** The values found at one field. */
   find(
     field: string,
     filter: PlainDoc = {},
-    more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {},
+    more: { sort?: readonly SortKey[]; limit?: number; skip?: number; projection?: PlainDoc } = {},
   ): unknown[] {
     return this.texts(filter, more).map((text) => (JSON.parse(text) as Record<string, unknown>)[field]);
   }
@@ -43,6 +43,12 @@ export class DocsCollection {
     return this.database.write((tx) =>
       updateDocs(tx, { collection: this.collection, filter: plainText(filter), update: plainText(update), multi }),
     );
+  }
+
+  /** The id of the document that was made, if one was. */
+  upsert(filter: PlainDoc, update: Plain): string | undefined {
+    const input = { collection: this.collection, filter: plainText(filter), update: plainText(update) };
+    return this.database.write((tx) => updateDocs(tx, { ...input, multi: false, upsert: true })).upsertedId;
   }
 
   delete(filter: PlainDoc, multi = false): number {

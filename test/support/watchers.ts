@@ -1,4 +1,5 @@
 /** Streams of changes over each wire, so that a test's body is the same for all. */
+import { setTimeout as pause } from "node:timers/promises";
 import { toJson } from "@bufbuild/protobuf";
 import { ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
@@ -157,5 +158,46 @@ export class Watching {
 
   stop(): void {
     this.#stop.abort();
+  }
+}
+
+/** A reader that comes again behind its last event whenever its stream ends, by another wire, at the next address. */
+export class SteadyReader {
+  /** Transactions, from the branch's beginning on. */
+  told: WatchedEvent[] = [];
+  /** What it had been told each time that it was answered `conflict`, and began anew. */
+  readonly lost: (readonly WatchedEvent[])[] = [];
+  readonly #addresses: readonly string[];
+  readonly #db: string;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(addresses: readonly string[], db: string) {
+    this.#addresses = addresses;
+    this.#db = db;
+    this.#running = this.#run();
+  }
+
+  async #run(): Promise<void> {
+    const wires = Object.values(watches);
+    for (let round = 0; !this.#stop.signal.aborted; round++) {
+      const asked = { db: this.#db, after: this.told.at(-1)?.txid ?? 0 };
+      const address = this.#addresses[round % this.#addresses.length]!;
+      try {
+        for await (const event of wires[round % wires.length]!(address, asked, {}, this.#stop.signal))
+          if (event.kind !== "position") this.told.push(event);
+      } catch (error) {
+        if ((error as Partial<Refused>).code === "conflict") {
+          this.lost.push(this.told);
+          this.told = [];
+        }
+      }
+      await pause(20);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
   }
 }

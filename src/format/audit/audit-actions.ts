@@ -15,6 +15,7 @@ const storeActions = [
   "docs.update",
   "docs.delete",
   "docs.index",
+  "docs.unindex",
   "vectors.upsert",
   "vectors.delete",
   "turns.append",

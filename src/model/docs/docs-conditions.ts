@@ -103,7 +103,7 @@ export function prepareQueries(connection: Connection): void {
  * Bytes, one in each character, whose order is that of the values: kinds, numbers by size, texts and names by their
  * UTF-8, arrays and objects member by member, objects in the order of names.
  */
-function orderedText(value: Json): string {
+export function orderedText(value: Json): string {
   const kind = String.fromCharCode(classifyOperand(value));
   if (value === null) return kind;
   if (typeof value === "boolean") return `${kind}${value ? "\x01" : "\0"}`;

@@ -59,6 +59,22 @@ export function parseFilter(name: string, text: string): Filter {
   return new FilterReader(name).filter(name, value, 0);
 }
 
+/** A condition on an element: one that it fulfils itself, or a filter on the document that it is. */
+export interface ElementFilter {
+  readonly filter: Filter;
+  readonly isValue: boolean;
+}
+
+/**
+ * Reads a condition on the elements of an array, as `$pull` has it: operators on the element, fields of the document
+ * that it is, or the value that it equals.
+ */
+export function parseElementFilter(name: string, value: Json): ElementFilter {
+  const reader = new FilterReader(name);
+  if (isObject(value)) return reader.element(name, value, 0);
+  return { filter: reader.field(name, selfPath, value, 0), isValue: true };
+}
+
 /** Joins filters into one and flattens: the `and` of one filter is that filter. */
 function joined(kind: "and" | "or", filters: readonly Filter[]): Filter {
   const flat = filters.flatMap((filter) => (filter.kind === kind ? filter.filters : [filter]));
@@ -105,7 +121,7 @@ class FilterReader {
       "and",
       Object.entries(value).map(([key, operand]) => {
         const place = `${at}.${shown(key)}`;
-        if (!key.startsWith("$")) return this.#field(place, parsePath(`a field name in ${at}`, key), operand, depth);
+        if (!key.startsWith("$")) return this.field(place, parsePath(`a field name in ${at}`, key), operand, depth);
         if (Object.hasOwn(lists, key)) {
           const list = this.#list(place, lists[key]!, operand, this.#deeper(depth));
           return key === "$nor" ? negated(list) : list;
@@ -117,7 +133,7 @@ class FilterReader {
   }
 
   /** A condition on one element: operators that it fulfils itself, or a filter on the document that it is. */
-  #element(at: string, value: Json, depth: number): { readonly filter: Filter; readonly isValue: boolean } {
+  element(at: string, value: Json, depth: number): ElementFilter {
     if (!isObject(value)) throw invalid(`${at} must be an object`);
     const keys = Object.keys(value);
     // `$not` may stand in both; here it is the operator of a value.
@@ -130,7 +146,7 @@ class FilterReader {
   }
 
   /** What a field must be: a condition, or equal to a value. */
-  #field(at: string, path: DocPath, operand: Json, depth: number): Filter {
+  field(at: string, path: DocPath, operand: Json, depth: number): Filter {
     if (this.#isCondition(at, operand)) return this.#condition(at, path, operand, depth);
     this.#countPath(path);
     return { kind: "in", path, operands: [operand] };
@@ -190,7 +206,7 @@ class FilterReader {
       case "$all":
         return this.#all(at, path, operand, this.#deeper(depth));
       case "$elemMatch":
-        return { kind: "element", path, ...this.#element(at, operand, this.#deeper(depth)) };
+        return { kind: "element", path, ...this.element(at, operand, this.#deeper(depth)) };
       case "$size":
         if (typeof operand !== "number" || !Number.isSafeInteger(operand) || operand < 0)
           throw invalid(`${at} must be a whole number from 0`);
@@ -214,7 +230,7 @@ class FilterReader {
         if (!this.#isCondition(place, operand)) return { kind: "in", path, operands: [operand] };
         if (Object.keys(operand).join() !== "$elemMatch")
           throw invalid(`${place} must be a value or an $elemMatch: other operators cannot stand in $all`);
-        return { kind: "element", path, ...this.#element(`${place}.$elemMatch`, operand["$elemMatch"]!, depth) };
+        return { kind: "element", path, ...this.element(`${place}.$elemMatch`, operand["$elemMatch"]!, depth) };
       }),
     );
   }

@@ -48,7 +48,8 @@ export interface Collection {
   readonly indexes: readonly DocIndex[];
 }
 
-const buildTableName = (collection: number): string => `__service_doc_${collection}`;
+/** The table of a collection. */
+export const tableOfCollection = (collection: number): string => `__service_doc_${collection}`;
 const buildIndexTableName = (index: number): string => `__service_docidx_${index}`;
 
 /** The collection of this name, or undefined when nothing was ever put into it. */
@@ -69,7 +70,7 @@ export function findCollection(view: View, name: string): Collection | undefined
       path: parsePath("index path", index.path),
       multikey: index.multikey === 1,
     }));
-  return { name, number: row.collection, table: buildTableName(row.collection), indexes };
+  return { name, number: row.collection, table: tableOfCollection(row.collection), indexes };
 }
 
 /** How many collections there are. */
@@ -80,7 +81,7 @@ export function collectionCount(view: View): number {
 /** Makes a collection that does not exist yet. */
 export function createCollection(tx: Tx, name: string): Collection {
   const number = tx.connection.run("INSERT INTO __service_doc_collections (name) VALUES (?)", name).lastInsertRowid;
-  const table = buildTableName(number);
+  const table = tableOfCollection(number);
   tx.connection.exec(
     `CREATE TABLE ${table} (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL) STRICT`,
   );
@@ -101,6 +102,12 @@ export function createIndex(tx: Tx, collection: Collection, path: DocPath): void
   );
   const rows = tx.connection.prepared(`SELECT n FROM ${collection.table} ORDER BY n`).pluck().all() as number[];
   for (const row of rows) addEntries(tx, [index], row, storedJson(docAt(tx, collection, row)));
+}
+
+/** Drops an index. */
+export function dropIndex(tx: Tx, index: DocIndex): void {
+  tx.connection.exec(`DROP TABLE ${index.table}`);
+  tx.connection.run("DELETE FROM __service_doc_indexes WHERE doc_index = ?", index.number);
 }
 
 /** The text of a document that is there. */

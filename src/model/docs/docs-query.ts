@@ -9,7 +9,7 @@
  *
  * Must not know: collections, indexes.
  */
-import type { Filter, Leaf } from "./docs-filter.ts";
+import type { ElementFilter, Filter, Leaf } from "./docs-filter.ts";
 import {
   joinSql,
   kinds,
@@ -133,6 +133,11 @@ function elementTarget(alias: string, depth: number): Target {
 /** The filter as an SQL condition over `document`, which names a column that holds a JSON object. */
 export function filterSql(filter: Filter, document: string, bindings: Bindings): string {
   return targetSql(filter, { document, depth: 0 }, bindings);
+}
+
+/** A condition on the elements of an array as SQL over a row of `json_each` with this alias. */
+export function elementSql({ filter, isValue }: ElementFilter, alias: string, bindings: Bindings): string {
+  return holdsOfElement(filter, isValue, elementTarget(alias, 0), bindings);
 }
 
 function targetSql(filter: Filter, target: Target, bindings: Bindings): string {

@@ -15,7 +15,7 @@ type ReachedKind = "e" | "m" | "v" | "w";
 
 /** What is told of a walk. */
 interface Visitor {
-  readonly found: (kind: ReachedKind, value: Json) => void;
+  readonly found: (kind: ReachedKind, value: Json) => unknown;
   /** An element on the way leads nowhere. */
   readonly nowhere?: () => void;
   /** A number that picks an element is a position and nothing else, as in a sort. */
@@ -30,6 +30,13 @@ export function reachedText(doc: Json, path: DocPath): string {
   const found = new Found();
   walk(doc, path.components, 0, { found: (kind, value) => found.add(kind, value) });
   return found.text;
+}
+
+/** The values alone, those of an array at the path's end by its elements; null for a field that is missing. */
+export function reachedValues(doc: Json, path: DocPath): readonly Json[] {
+  const values: Json[] = [];
+  walk(doc, path.components, 0, { found: (kind, value) => kind === "w" || values.push(value) });
+  return values;
 }
 
 /**

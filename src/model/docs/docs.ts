@@ -11,53 +11,32 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { utf8Length } from "../../base/bytes.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
-import type { SqlValue } from "../../sqlite/connection/connection.ts";
-import { parseFilter, type Filter } from "./docs-filter.ts";
+import { openCollection } from "./docs-catalog.ts";
+import { parseFilter, type ElementFilter, type Filter } from "./docs-filter.ts";
+import { prepareRows, selectDocs } from "./docs-find.ts";
+import { addEntries, docAt, findCollection, removeEntries, type Collection } from "./docs-index.ts";
 import {
-  addEntries,
-  findCandidates,
-  collectionCount,
-  createCollection,
-  createIndex,
-  docAt,
-  findCollection,
-  removeEntries,
-  type Collection,
-} from "./docs-index.ts";
-import { getField, isObject, jsonText, parseJson, setField, storedJson, type JsonObject } from "../core/docs-json.ts";
-import { idField, isIndexable, parsePath } from "./docs-path.ts";
-import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
-import { applyUpdate, parseUpdate, type Update } from "./docs-update.ts";
+  getField,
+  isObject,
+  jsonText,
+  parseJson,
+  setField,
+  storedJson,
+  type Json,
+  type JsonObject,
+} from "../core/docs-json.ts";
+import { idField } from "./docs-path.ts";
+import { Bindings, elementSql, prepareQueries } from "./docs-query.ts";
+import { applyUpdate, equalParts, parseUpdate, type Update } from "./docs-update.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export { docsSchema } from "./docs-index.ts";
 
-export const docsDefault = 100;
-const docsMax = 1000;
-const docSkipMax = 1_000_000;
 export const docBytesMax = 1024 * 1024;
-const sortKeysMax = 16;
-export const docIndexesMax = 32;
 export const docIdBytesMax = 512;
-/** One find's documents together; a page beyond it is refused, so that one answer never fills the heap. */
-export const docsResultBytesMax = 32 * 1024 * 1024;
 /** Documents that one `multi` update or delete may touch: it holds the database's writer while it runs. */
 const docsMultiMax = 200_000;
-
-/** One key of a sort: ascending 1, descending -1. */
-export interface SortKey {
-  readonly path: string;
-  readonly direction: number;
-}
-
-function openCollection(tx: Tx, name: string): Collection {
-  const found = findCollection(tx, name);
-  if (found) return found;
-  if (collectionCount(tx) >= limits.collectionsMax)
-    throw invalid(`the database already has ${limits.collectionsMax} collections, the most allowed`);
-  return createCollection(tx, name);
-}
 
 /**
  * Adds the documents, all or none, and gives their ids in order. A document without `_id` gets a ULID. Throws
@@ -116,96 +95,6 @@ function checkSize(name: string, text: string): string {
   return text;
 }
 
-/** A statement with its named parameters. */
-interface Query {
-  readonly sql: string;
-  readonly values: Record<string, SqlValue>;
-}
-
-/** A SELECT of `columns` over the documents `d` that match. `sort` falls back to the order of insertion. */
-function selectDocs(
-  collection: Collection,
-  columns: string,
-  filter: Filter,
-  sort: readonly SortKey[],
-  count: number,
-  skip: number,
-): Query {
-  const bindings = new Bindings();
-  const candidates = findCandidates(filter, collection, bindings);
-  const conditions = [filterSql(filter, "d.doc", bindings)];
-  // Whatever an index gives is a superset, so the filter itself always has the last word.
-  if (candidates) conditions.unshift(`d.n IN (${candidates.sql})`);
-  const order = sort.flatMap(({ path, direction }) => {
-    // The column is the same value, and its index gives the order without a sort.
-    if (path === idField) return [`d.id ${direction < 0 ? "DESC" : "ASC"}`];
-    return orderSql("d.doc", parsePath("sort", path), direction < 0, bindings);
-  });
-  return {
-    sql:
-      `SELECT ${columns} FROM ${collection.table} AS d WHERE ${conditions.join(" AND ")} ORDER ` +
-      `BY ${[...order, "d.n"].join(", ")} LIMIT $count OFFSET $skip`,
-    values: { ...bindings.values, count: BigInt(count), skip: BigInt(skip) },
-  };
-}
-
-/** The documents that match, in the order of `sort`, then of insertion. `limit` above the most allowed is cut to it. */
-export function findDocs(
-  view: View,
-  input: {
-    readonly collection: string;
-    readonly filter?: string;
-    readonly sort?: readonly SortKey[];
-    readonly limit?: number;
-    readonly skip?: number;
-  },
-): { readonly docs: readonly string[] } {
-  checkCollectionName("collection", input.collection);
-  const filter = parseFilter("filter", input.filter ?? "{}");
-  const sort = checkSort(input.sort ?? []);
-  const limit = input.limit ?? docsDefault;
-  const skip = input.skip ?? 0;
-  if (!Number.isInteger(limit) || limit < 1)
-    throw invalid(`limit must be a whole number from 1; at most ${docsMax} documents are given`);
-  if (!Number.isInteger(skip) || skip < 0 || skip > docSkipMax)
-    throw invalid(`skip must be an integer from 0 to ${docSkipMax}`);
-  const collection = findCollection(view, input.collection);
-  if (!collection) return { docs: [] };
-  const query = selectDocs(collection, sort.length > 0 ? "d.n" : "d.doc", filter, sort, Math.min(limit, docsMax), skip);
-  return { docs: collect(view, collection, query, sort.length > 0) };
-}
-
-/** Runs the query. A sorted one gives row numbers, so that the sorter holds keys and not whole documents. */
-function collect(view: View, collection: Collection, query: Query, sorted: boolean): readonly string[] {
-  const docs: string[] = [];
-  let bytes = 0;
-  for (const found of prepareRows(view, query).iterate(query.values) as Iterable<string | number>) {
-    const doc = sorted ? docAt(view, collection, found as number) : (found as string);
-    bytes += utf8Length(doc);
-    if (bytes > docsResultBytesMax)
-      throw invalid(
-        `the documents found are larger than ${docsResultBytesMax} bytes together; ask for fewer with limit`,
-      );
-    docs.push(doc);
-  }
-  return docs;
-}
-
-function prepareRows(view: View, query: Query) {
-  const { connection } = view;
-  prepareQueries(connection);
-  return connection.prepared(query.sql).pluck();
-}
-
-function checkSort(sort: readonly SortKey[]): readonly SortKey[] {
-  if (sort.length > sortKeysMax) throw invalid(`sort must have at most ${sortKeysMax} keys`);
-  for (const { path, direction } of sort) {
-    parsePath("a field name in sort", path);
-    if (direction !== 1 && direction !== -1) throw invalid(`sort.${path} must be 1 (ascending) or -1 (descending)`);
-  }
-  return sort;
-}
-
 /** The row numbers of what matches: the first one, or (`multi`) all. */
 function matchingRows(tx: Tx, collection: Collection, filter: Filter, multi: boolean): readonly number[] {
   const query = selectDocs(collection, "d.n", filter, [], multi ? docsMultiMax + 1 : 1, 0);
@@ -219,25 +108,65 @@ function matchingRows(tx: Tx, collection: Collection, filter: Filter, multi: boo
 
 /**
  * Changes the first document that matches, or (`multi`) all. `modified` counts those that are now written differently.
+ * Where none matches, `upsert` makes one of what the filter says that fields equal, and gives its id.
  */
 export function updateDocs(
   tx: Tx,
-  input: { readonly collection: string; readonly filter: string; readonly update: string; readonly multi: boolean },
-): { readonly matched: number; readonly modified: number } {
+  input: {
+    readonly collection: string;
+    readonly filter: string;
+    readonly update: string;
+    readonly multi: boolean;
+    readonly upsert?: boolean;
+  },
+): { readonly matched: number; readonly modified: number; readonly upsertedId?: string } {
   checkCollectionName("collection", input.collection);
   const filter = parseFilter("filter", input.filter);
   const update = parseUpdate("update", input.update);
   const collection = findCollection(tx, input.collection);
-  if (!collection) return { matched: 0, modified: 0 };
-  const rows = matchingRows(tx, collection, filter, input.multi);
-  return { matched: rows.length, modified: rows.filter((row) => updateDoc(tx, collection, row, update)).length };
+  const rows = collection ? matchingRows(tx, collection, filter, input.multi) : [];
+  if (rows.length === 0 && input.upsert === true)
+    return { matched: 0, modified: 0, upsertedId: insertMade(tx, input.collection, filter, update) };
+  return { matched: rows.length, modified: rows.filter((row) => updateDoc(tx, collection!, row, update)).length };
+}
+
+/** Inserts the document that an upsert makes. */
+function insertMade(tx: Tx, collection: string, filter: Filter, update: Update): string {
+  const doc = equalParts(filter);
+  applyUpdate(update, doc, surroundings(tx, true));
+  const { [idField]: id, ...others } = doc;
+  // The _id comes first, as in documents that are given one.
+  const text = jsonText(id === undefined ? doc : own([[idField, id], ...Object.entries(others)]));
+  return insertDocs(tx, { collection, docs: [checkSize("the document that is made", text)] }).ids[0]!;
+}
+
+function own(entries: readonly (readonly [string, Json])[]): JsonObject {
+  const object: JsonObject = {};
+  for (const [field, value] of entries) setField(object, field, value);
+  return object;
+}
+
+const surroundings = (tx: Tx, isInsert: boolean) => ({
+  isInsert,
+  matching: (elements: readonly Json[], filter: ElementFilter) => matchingElements(tx, elements, filter),
+});
+
+/** The positions of the elements that meet the condition, by the same SQL as any other. */
+function matchingElements(view: View, elements: readonly Json[], filter: ElementFilter): ReadonlySet<number> {
+  const { connection } = view;
+  prepareQueries(connection);
+  const bindings = new Bindings();
+  const holds = elementSql(filter, "e0", bindings);
+  const from = `json_each(${bindings.bind(jsonText([...elements]))}) AS e0`;
+  const keys = connection.prepared(`SELECT e0.key FROM ${from} WHERE ${holds}`).pluck().all(bindings.values);
+  return new Set(keys as number[]);
 }
 
 function updateDoc(tx: Tx, collection: Collection, row: number, update: Update): boolean {
   const before = docAt(tx, collection, row);
   const { value: doc, text } = parseJson("the stored document", before);
   assert(isObject(doc), "a stored document is an object");
-  applyUpdate(update, doc);
+  applyUpdate(update, doc, surroundings(tx, false));
   const after = jsonText(doc);
   // Against what was read and not what was stored: reading moves fields whose names are numbers to the front.
   if (after === text) return false;
@@ -306,22 +235,4 @@ export function findDoc(view: View, name: string, id: string): StoredDoc | undef
 export function removeDoc(tx: Tx, name: string, id: string): void {
   const found = findDoc(tx, name, id);
   if (found) removeRow(tx, findCollection(tx, name)!, found.row);
-}
-
-/** Makes an index on the path; one that is there already, or on `_id`, stays as it is. Makes the collection too. */
-export function createDocIndex(
-  tx: Tx,
-  input: { readonly collection: string; readonly path: string },
-): { readonly indexed: string } {
-  checkCollectionName("collection", input.collection);
-  const path = parsePath("path", input.path);
-  if (!isIndexable(path))
-    throw invalid("path must have no number between two names: what such a path reaches cannot be indexed");
-  const collection = openCollection(tx, input.collection);
-  if (path.text === idField || collection.indexes.some((index) => index.path.text === path.text))
-    return { indexed: path.text };
-  if (collection.indexes.length >= docIndexesMax)
-    throw invalid(`the collection already has ${docIndexesMax} indexes, the most allowed`);
-  createIndex(tx, collection, path);
-  return { indexed: path.text };
 }

@@ -25,8 +25,10 @@ function readVarints(blob: Uint8Array): number[] {
   return values;
 }
 
-/** From so many rows on that hold a word its list is read as it lies. */
+/** From so many rows on that hold a word its list is read as it lies, */
 const commonRows = 1_024;
+/** unless rows are longer than this many words: then most of a list is places, which a query passes over sooner. */
+const shortRowWords = 60;
 /** A word that FTS5 takes as it is, but for its ending. */
 const plainWord = /^"([a-z0-9]+)"$/;
 
@@ -49,6 +51,8 @@ export function fts5Index(connection: Connection, table: string, columns: number
       // The query comes first in any case: with it FTS5 writes to its pages what a transaction has added.
       const some = ask(match, commonRows);
       if (some.length < commonRows) return some;
+      const { rows, words } = this.size();
+      if (words > shortRowWords * rows) return ask(match, -1);
       const word = plainWord.exec(match)?.[1];
       const read = word === undefined ? undefined : readRowsOf(connection, table, indexForm(word));
       return read ?? ask(match, -1);

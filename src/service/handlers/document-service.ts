@@ -1,6 +1,11 @@
 /** Collections of documents over the wires. */
 import { create } from "@bufbuild/protobuf";
-import { FindDocsResponseSchema, GetDocResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import {
+  DocGroupSchema,
+  FindDocsResponseSchema,
+  GetDocResponseSchema,
+  type DataService,
+} from "../../../gen/palimpsest/v1/data_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
@@ -11,7 +16,19 @@ import { databaseTarget } from "./targets.ts";
 
 type DocumentHandlers = Pick<
   ServiceHandlers<typeof DataService>,
-  "insertDocs" | "findDocs" | "updateDocs" | "deleteDocs" | "putDoc" | "getDoc" | "deleteDoc" | "createDocIndex"
+  | "insertDocs"
+  | "findDocs"
+  | "countDocs"
+  | "groupDocs"
+  | "updateDocs"
+  | "deleteDocs"
+  | "putDoc"
+  | "getDoc"
+  | "deleteDoc"
+  | "createDocIndex"
+  | "listDocIndexes"
+  | "dropDocIndex"
+  | "listDocCollections"
 >;
 
 function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "updateDocs" | "deleteDocs"> {
@@ -34,6 +51,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
         filter: jsonText(request, "filter") ?? "{}",
         update: jsonText(request, "update") ?? "{}",
         multi: request.multi,
+        ...(request.upsert && { upsert: true }),
       };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
@@ -98,7 +116,7 @@ function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "de
   };
 }
 
-function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
+function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs" | "countDocs" | "groupDocs"> {
   return {
     async findDocs(request, context) {
       const collection = request.coll;
@@ -106,7 +124,12 @@ function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
       const input = {
         collection,
         sort,
-        ...present({ filter: jsonText(request, "filter"), limit: request.limit, skip: request.skip }),
+        ...present({
+          filter: jsonText(request, "filter"),
+          limit: request.limit,
+          skip: request.skip,
+          projection: jsonText(request, "projection"),
+        }),
       };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(context, await node.engine.read(target, "docs.find", input, engineOptions(context)));
@@ -114,10 +137,43 @@ function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
       setJson(response, "docs", `[${value.docs.join(",")}]`);
       return response;
     },
+    async countDocs(request, context) {
+      const input = {
+        collection: request.coll,
+        ...present({ filter: jsonText(request, "filter"), limit: request.limit }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "docs.count", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+    async groupDocs(request, context) {
+      const input = {
+        collection: request.coll,
+        path: request.path,
+        ...present({ filter: jsonText(request, "filter"), limit: request.limit }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "docs.group", input, engineOptions(context)),
+      );
+      const groups = value.groups.map(({ value: text, count }) => {
+        const group = create(DocGroupSchema, { count });
+        setJson(group, "value", text);
+        return group;
+      });
+      return { groups, distinct: value.distinct, txid };
+    },
   };
 }
 
-function indexes(node: NodeParts): Pick<DocumentHandlers, "createDocIndex"> {
+type CatalogCalls = "createDocIndex" | "listDocIndexes" | "dropDocIndex" | "listDocCollections";
+
+/** Collections and their indexes. */
+function catalog(node: NodeParts): Pick<DocumentHandlers, CatalogCalls> {
   return {
     async createDocIndex(request, context) {
       const input = { collection: request.coll, path: request.path };
@@ -128,10 +184,37 @@ function indexes(node: NodeParts): Pick<DocumentHandlers, "createDocIndex"> {
       );
       return { ...value, txid };
     },
+    async listDocIndexes(request, context) {
+      const input = { collection: request.coll };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "docs.indexes", input, engineOptions(context)),
+      );
+      return { indexes: [...value.indexes], txid };
+    },
+    async dropDocIndex(request, context) {
+      const input = { collection: request.coll, path: request.path };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.unindex", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+    async listDocCollections({ db, limit, after }, context) {
+      const input = present({ limit, after });
+      const target = await databaseTarget(node, context, db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "docs.collections", input, engineOptions(context)),
+      );
+      return { collections: [...value.collections], txid };
+    },
   };
 }
 
 /** The handlers of documents. */
 export function documentHandlers(node: NodeParts): DocumentHandlers {
-  return { ...writers(node), ...byId(node), ...readers(node), ...indexes(node) };
+  return { ...writers(node), ...byId(node), ...readers(node), ...catalog(node) };
 }

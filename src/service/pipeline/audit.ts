@@ -204,7 +204,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ],
   [
     "DataService.UpdateDocs",
-    { action: "docs.update", writes: true, count: (answer) => (answer as UpdateDocsResponse).modified },
+    { action: "docs.update", writes: true, count: (answer) => changedDocs(answer as UpdateDocsResponse) },
   ],
   [
     "DataService.DeleteDocs",
@@ -213,6 +213,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["DataService.PutDoc", { action: "docs.put", writes: true, count: () => 1 }],
   ["DataService.DeleteDoc", { action: "docs.delete", writes: true, count: () => 1 }],
   ["DataService.CreateDocIndex", { action: "docs.index", writes: true }],
+  ["DataService.DropDocIndex", { action: "docs.unindex", writes: true }],
   ["DataService.UpsertVector", { action: "vectors.upsert", writes: true, count: () => 1 }],
   [
     "DataService.UpsertVectors",
@@ -327,4 +328,9 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
       count: 1,
     });
   }
+}
+
+/** Documents that an update changed or made. */
+function changedDocs({ modified, upsertedId }: UpdateDocsResponse): number {
+  return modified + (upsertedId === undefined ? 0 : 1);
 }

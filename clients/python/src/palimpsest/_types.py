@@ -457,6 +457,8 @@ class FindDocsRequest(TypedDict, total=False):
     """How many documents, at most 1000."""
     skip: int | None
     """How many to pass over first."""
+    projection: Mapping[str, Json] | None
+    """Which fields to give: dot paths that are all 1 or true, or all 0 or false, as MongoDB's. `_id` is given unless it is 0 itself; an object in the place of a number has paths of its own. Absent or empty: every field."""
 
 
 class UpdateDocsRequest(TypedDict, total=False):
@@ -464,9 +466,11 @@ class UpdateDocsRequest(TypedDict, total=False):
     filter: Required[Mapping[str, Json]]
     """Which documents, as in FindDocs; `{}` is every document."""
     update: Required[Mapping[str, Json]]
-    """`$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0."""
+    """MongoDB's operators by dot path: `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$rename`, `$setOnInsert`, `$push` (with `$each`, `$position`, `$slice`, `$sort`), `$addToSet`, `$pop`, `$pull`, `$pullAll`. `_id` cannot change; `$inc` on a missing field starts at 0."""
     multi: bool | None
     """All documents that match instead of the first."""
+    upsert: bool | None
+    """Where no document matches, one is made of what the filter says that fields equal, and the update."""
 
 
 class DeleteDocsRequest(TypedDict, total=False):
@@ -481,6 +485,24 @@ class CreateDocIndexRequest(TypedDict, total=False):
     """What DataService.CreateDocIndex takes."""
     path: Required[str]
     """The dot path to index, at most 256 characters; a collection has at most 32 indexes."""
+
+
+class CountDocsRequest(TypedDict, total=False):
+    """What DataService.CountDocs takes."""
+    filter: Mapping[str, Json] | None
+    """Which documents, as in FindDocs. Absent or empty: every document."""
+    limit: int | None
+    """Where to stop counting, at most 1000000."""
+
+
+class GroupDocsRequest(TypedDict, total=False):
+    """What DataService.GroupDocs takes."""
+    filter: Mapping[str, Json] | None
+    """Which documents, as in FindDocs. Absent or empty: every document."""
+    path: Required[str]
+    """The dot path whose values are counted."""
+    limit: int | None
+    """How many values, at most 1000."""
 
 
 class UpsertVectorRequest(TypedDict, total=False):
@@ -875,6 +897,14 @@ class DeleteDocQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}."""
     if_match: str
     """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
+
+
+class ListDocCollectionsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/docs."""
+    limit: int
+    """How many collections, at most 1000."""
+    after: str
+    """Only collections whose names come after this one."""
 
 
 class ListVectorsQuery(TypedDict, total=False):
@@ -1897,6 +1927,8 @@ class UpdateDocsResponse:
     """Documents that are different now."""
     txid: int
     """The database's transaction id after the update."""
+    upserted_id: str | None = None
+    """The `_id` of the document that was made, where `upsert` made one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1915,6 +1947,84 @@ class CreateDocIndexResponse:
     """The path that is indexed now."""
     txid: int
     """The database's transaction id after the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListDocIndexesResponse:
+    """What DataService.ListDocIndexes gives."""
+    indexes: Sequence[DocIndex]
+    """The indexes, at most 32. That of `_id`, which every collection has, is not listed."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocIndex:
+    """One index of a collection."""
+    path: str
+    """The dot path."""
+    multikey: bool
+    """Whether a document has, or had, several values there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDocIndexResponse:
+    """What DataService.DropDocIndex gives."""
+    dropped: bool
+    """Whether there was an index on this path."""
+    txid: int
+    """The database's transaction id after the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListDocCollectionsResponse:
+    """What DataService.ListDocCollections gives."""
+    collections: Sequence[DocCollection]
+    """The collections, by name. Fewer than asked for: these are all."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocCollection:
+    """A collection of documents."""
+    name: str
+    """Its name."""
+    count: int
+    """Its documents; one that has more than 100000 is said to have 100001."""
+    indexes: int
+    """Its indexes, without that of `_id`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountDocsResponse:
+    """What DataService.CountDocs gives."""
+    count: int
+    """The documents that match, at most `limit`."""
+    more: bool
+    """Whether there are more than `limit`."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDocsResponse:
+    """What DataService.GroupDocs gives."""
+    groups: Sequence[DocGroup]
+    """The commonest values first, and of equally many those that sort first."""
+    distinct: int
+    """How many different values there are; more than 100000, or than 16 MiB of them, are `invalid_request`."""
+    txid: int
+    """The transaction id of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocGroup:
+    """One value, and how many documents have it."""
+    value: Json
+    """The value: elements of an array count each by itself, once a document. Null is also a missing field."""
+    count: int
+    """The documents that have it: of what is no array, as many as match `{path: value}` beside the filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2296,6 +2406,14 @@ CLASSES: Mapping[str, type[Any]] = {
     "UpdateDocsResponse": UpdateDocsResponse,
     "DeleteDocsResponse": DeleteDocsResponse,
     "CreateDocIndexResponse": CreateDocIndexResponse,
+    "ListDocIndexesResponse": ListDocIndexesResponse,
+    "DocIndex": DocIndex,
+    "DropDocIndexResponse": DropDocIndexResponse,
+    "ListDocCollectionsResponse": ListDocCollectionsResponse,
+    "DocCollection": DocCollection,
+    "CountDocsResponse": CountDocsResponse,
+    "GroupDocsResponse": GroupDocsResponse,
+    "DocGroup": DocGroup,
     "UpsertVectorResponse": UpsertVectorResponse,
     "UpsertVectorsResponse": UpsertVectorsResponse,
     "ListVectorsResponse": ListVectorsResponse,

@@ -1317,6 +1317,8 @@ export interface FindDocsRequest {
   readonly limit?: number | null | undefined;
   /** How many to pass over first. */
   readonly skip?: number | null | undefined;
+  /** Which fields to give: dot paths that are all 1 or true, or all 0 or false, as MongoDB's. `_id` is given unless it is 0 itself; an object in the place of a number has paths of its own. Absent or empty: every field. */
+  readonly projection?: JsonObject | null | undefined;
 }
 
 /** What DataService.FindDocs gives. */
@@ -1331,10 +1333,12 @@ export interface FindDocsResponse {
 export interface UpdateDocsRequest {
   /** Which documents, as in FindDocs; `{}` is every document. */
   readonly filter: JsonObject;
-  /** `$set`, `$unset`, `$inc` and `$push` by dot path. `_id` cannot change; `$inc` on a missing field starts at 0. */
+  /** MongoDB's operators by dot path: `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$rename`, `$setOnInsert`, `$push` (with `$each`, `$position`, `$slice`, `$sort`), `$addToSet`, `$pop`, `$pull`, `$pullAll`. `_id` cannot change; `$inc` on a missing field starts at 0. */
   readonly update: JsonObject;
   /** All documents that match instead of the first. */
   readonly multi?: boolean | null | undefined;
+  /** Where no document matches, one is made of what the filter says that fields equal, and the update. */
+  readonly upsert?: boolean | null | undefined;
 }
 
 /** What DataService.UpdateDocs gives. */
@@ -1345,6 +1349,8 @@ export interface UpdateDocsResponse {
   readonly modified: number;
   /** The database's transaction id after the update. */
   readonly txid: number;
+  /** The `_id` of the document that was made, where `upsert` made one. */
+  readonly upsertedId?: string | undefined;
 }
 
 /** What DataService.DeleteDocs takes. */
@@ -1375,6 +1381,94 @@ export interface CreateDocIndexResponse {
   readonly indexed: string;
   /** The database's transaction id after the change. */
   readonly txid: number;
+}
+
+/** What DataService.ListDocIndexes gives. */
+export interface ListDocIndexesResponse {
+  /** The indexes, at most 32. That of `_id`, which every collection has, is not listed. */
+  readonly indexes: readonly DocIndex[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** One index of a collection. */
+export interface DocIndex {
+  /** The dot path. */
+  readonly path: string;
+  /** Whether a document has, or had, several values there. */
+  readonly multikey: boolean;
+}
+
+/** What DataService.DropDocIndex gives. */
+export interface DropDocIndexResponse {
+  /** Whether there was an index on this path. */
+  readonly dropped: boolean;
+  /** The database's transaction id after the call. */
+  readonly txid: number;
+}
+
+/** What DataService.ListDocCollections gives. */
+export interface ListDocCollectionsResponse {
+  /** The collections, by name. Fewer than asked for: these are all. */
+  readonly collections: readonly DocCollection[];
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** A collection of documents. */
+export interface DocCollection {
+  /** Its name. */
+  readonly name: string;
+  /** Its documents; one that has more than 100000 is said to have 100001. */
+  readonly count: number;
+  /** Its indexes, without that of `_id`. */
+  readonly indexes: number;
+}
+
+/** What DataService.CountDocs takes. */
+export interface CountDocsRequest {
+  /** Which documents, as in FindDocs. Absent or empty: every document. */
+  readonly filter?: JsonObject | null | undefined;
+  /** Where to stop counting, at most 1000000. */
+  readonly limit?: number | null | undefined;
+}
+
+/** What DataService.CountDocs gives. */
+export interface CountDocsResponse {
+  /** The documents that match, at most `limit`. */
+  readonly count: number;
+  /** Whether there are more than `limit`. */
+  readonly more: boolean;
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** What DataService.GroupDocs takes. */
+export interface GroupDocsRequest {
+  /** Which documents, as in FindDocs. Absent or empty: every document. */
+  readonly filter?: JsonObject | null | undefined;
+  /** The dot path whose values are counted. */
+  readonly path: string;
+  /** How many values, at most 1000. */
+  readonly limit?: number | null | undefined;
+}
+
+/** What DataService.GroupDocs gives. */
+export interface GroupDocsResponse {
+  /** The commonest values first, and of equally many those that sort first. */
+  readonly groups: readonly DocGroup[];
+  /** How many different values there are; more than 100000, or than 16 MiB of them, are `invalid_request`. */
+  readonly distinct: number;
+  /** The transaction id of the state that was read. */
+  readonly txid: number;
+}
+
+/** One value, and how many documents have it. */
+export interface DocGroup {
+  /** The value: elements of an array count each by itself, once a document. Null is also a missing field. */
+  readonly value: Json;
+  /** The documents that have it: of what is no array, as many as match `{path: value}` beside the filter. */
+  readonly count: number;
 }
 
 /** What DataService.UpsertVector takes. */
@@ -2051,6 +2145,14 @@ export interface DeleteValueQuery {
 export interface DeleteDocQuery {
   /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/docs. */
+export interface ListDocCollectionsQuery {
+  /** How many collections, at most 1000. */
+  readonly limit?: number | undefined;
+  /** Only collections whose names come after this one. */
+  readonly after?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/vectors/{coll}. */

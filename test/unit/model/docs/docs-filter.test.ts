@@ -1,7 +1,7 @@
 /** What a filter over documents means, how deep and wide it may be, and where a refusal says that it is wrong. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import { findDocs } from "../../../../src/model/docs/docs.ts";
+import { findDocs } from "../../../../src/model/docs/docs-find.ts";
 import { parseFilter } from "../../../../src/model/docs/docs-filter.ts";
 import { Bindings, filterSql, prepareQueries } from "../../../../src/model/docs/docs-query.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";

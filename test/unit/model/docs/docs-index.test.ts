@@ -1,6 +1,6 @@
 /** Which queries an index of documents serves, what stands in it, and that it changes no answer. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createDocIndex, docIndexesMax } from "../../../../src/model/docs/docs.ts";
+import { createDocIndex, docIndexesMax } from "../../../../src/model/docs/docs-catalog.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 import type { PlainDoc } from "../../../support/docs-oracle.ts";
 

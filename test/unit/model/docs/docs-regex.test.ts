@@ -1,7 +1,7 @@
 /** Regular expressions of clients: that they stop when the time is looked at, whatever pattern and text. */
 import { describe, expect, test } from "vitest";
 import { checkRegex, matchesRegex } from "../../../../src/model/docs/docs-regex.ts";
-import { findDocs } from "../../../../src/model/docs/docs.ts";
+import { findDocs } from "../../../../src/model/docs/docs-find.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 
 /** Texts of two letters in no order make the most states of patterns that count. */

@@ -1,15 +1,9 @@
 /** Documents as they are inserted, found and deleted: their ids, their exact text, pages and order, and refusals. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits.ts";
-import {
-  createDocIndex,
-  deleteDocs,
-  findDocs,
-  insertDocs,
-  updateDocs,
-  docBytesMax,
-  docsResultBytesMax,
-} from "../../../../src/model/docs/docs.ts";
+import { deleteDocs, insertDocs, updateDocs, docBytesMax } from "../../../../src/model/docs/docs.ts";
+import { createDocIndex } from "../../../../src/model/docs/docs-catalog.ts";
+import { findDocs, docsResultBytesMax } from "../../../../src/model/docs/docs-find.ts";
 import { DocsCollection, refusal } from "../../../support/docs-collection.ts";
 import type { PlainDoc } from "../../../support/docs-oracle.ts";
 
