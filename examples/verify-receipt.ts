@@ -25,8 +25,7 @@ function check(receipt: any, keySet: any): string | undefined {
     return "it has other members than payload, alg, kid and sig";
   const { payload, alg, kid, sig } = receipt;
   if (alg !== "EdDSA" || typeof sig !== "string" || typeof kid !== "string") return "it is not signed with EdDSA";
-  const domain =
-    payload?.v === 1 ? "palimpsest-erasure-receipt-v1" : payload?.v === 2 ? "palimpsest-erasure-receipt-v2" : undefined;
+  const domain = [1, 2, 3].includes(payload?.v) ? `palimpsest-erasure-receipt-v${payload.v}` : undefined;
   if (domain === undefined) return "its payload has a version that this program does not know";
   const key = keySet.keys.find(
     (one: any) => one.kid === kid && one.kty === "OKP" && one.crv === "Ed25519" && thumbprint(one) === kid,

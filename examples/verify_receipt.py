@@ -95,7 +95,7 @@ def check(receipt, key_set):
     if receipt["alg"] != "EdDSA":
         raise ValueError("it is not signed with EdDSA")
     version = payload.get("v")
-    if version not in (1, 2) or isinstance(version, bool):
+    if version not in (1, 2, 3) or isinstance(version, bool):
         raise ValueError("its payload has a version that this program does not know")
     keys = [key for key in key_set["keys"] if key.get("kid") == receipt["kid"] and (key.get("kty"), key.get("crv")) == ("OKP", "Ed25519") and thumbprint(key) == key["kid"]]
     if not keys:

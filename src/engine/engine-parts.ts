@@ -28,6 +28,7 @@ import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
 import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-expiry.ts";
+import { openPast, type Past } from "./past-parts.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import { Registry, type RegistryOptions } from "./pool/registry.ts";
 import { Retentions } from "./pool/retentions.ts";
@@ -67,6 +68,8 @@ export class EngineParts {
   readonly alarms: Alarms;
   /** What this node has seen of each branch in object storage. */
   readonly places: SeenManifests;
+  /** Earlier states that were restored to be read, and the reads of them. */
+  readonly past: Past;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
@@ -117,6 +120,7 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.compactor = this.#openCompactor();
+    this.past = openPast(given, this.#branchParts, this);
     this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,
@@ -222,7 +226,7 @@ export class EngineParts {
 
   #openDatabaseOpener(): DatabaseOpener {
     const { options, world, disk, sql, slices, readPermits, send } = this.#given;
-    const { leaseState, catalogs, places, alarms, copies, vectorPool } = this;
+    const { leaseState, catalogs, places, alarms, copies, vectorPool, past } = this;
     const shipping: ShippingParts = {
       world,
       permits: new Semaphore(limits.shipsAtOnceMax),
@@ -242,6 +246,7 @@ export class EngineParts {
       alarms,
       isDeleted: this.#isDeleted,
       copies,
+      past: past.states,
       vectorPool,
       source: this.#source,
       sql,
@@ -326,9 +331,10 @@ export class EngineParts {
 
   #openErasureRunner(): ErasureRunner {
     const { databasesDirectory, scratchDirectory } = this.#given.options;
-    const { registry, compactor, copies, opener } = this;
+    const { registry, compactor, copies, opener, past } = this;
     return new ErasureRunner({
       registry,
+      past: past.states,
       parts: this.#branchParts,
       compactor,
       collector: this.#collector,

@@ -31,7 +31,7 @@ export class EngineTimers {
   /** A round every second; with much to close it takes every other slice of the thread. */
   #plan(pauseMs: number): void {
     this.#cancel = this.#world.after(pauseMs, () => {
-      const { storeTime, registry, sweeper, due, places, jobs, compactor, spares } = this.#parts;
+      const { storeTime, registry, sweeper, due, places, jobs, compactor, spares, past } = this.#parts;
       storeTime.tick();
       const more = registry.closeIdle();
       sweeper.tick();
@@ -39,6 +39,7 @@ export class EngineTimers {
       places.tick();
       jobs.tick();
       spares.tick();
+      past.states.tick();
       compactor.tick(() => registry.manifests());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });

@@ -19,14 +19,20 @@ import type { SeenManifests } from "./local/seen-manifests.ts";
 import { EngineTimers } from "./engine-timers.ts";
 import { sumBacklogs, type EngineState, type EngineCounters } from "./api/measures.ts";
 import { Pins } from "./pool/pins.ts";
-import type { EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
+import type { DiffAsked, EngineCall, EngineOptions, FromEngine, Completion, ToEngine, Work } from "./api/protocol.ts";
 
 /**
  * Whether the call costs the thread what its tenant asks for; the others are the node's own, or release what is held.
  */
 function isWorkOfTenant({ kind }: Work): boolean {
   return (
-    kind === "read" || kind === "write" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync"
+    kind === "read" ||
+    kind === "write" ||
+    kind === "diff" ||
+    kind === "sql" ||
+    kind === "pin" ||
+    kind === "branch" ||
+    kind === "sync"
   );
 }
 
@@ -95,7 +101,7 @@ export class Engine {
 
   /** What the engine has done and holds now, for operators. */
   get state(): EngineState {
-    const { opener, registry, compactor, jobs, following, vectorPool, alarms } = this.#parts;
+    const { opener, registry, compactor, jobs, following, past, vectorPool, alarms } = this.#parts;
     opener.quarantine.recount();
     return {
       counters: this.counters,
@@ -106,6 +112,7 @@ export class Engine {
       timelineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: jobs.collections,
       replicas: following.measures,
+      past: past.states.measures,
       vectorBytes: vectorPool.bytes,
       alarms: alarms.counts,
     };
@@ -118,7 +125,7 @@ export class Engine {
 
   /** Answers every caller, closes every file. */
   async close(): Promise<void> {
-    const { following, sweeper, turns, jobs, spares, compactor, registry, due, places, vectorPool } = this.#parts;
+    const { following, sweeper, turns, jobs, spares, compactor, registry, due, places, past, vectorPool } = this.#parts;
     this.#closing = true;
     this.#housekeeping.stop();
     following.stop();
@@ -127,6 +134,7 @@ export class Engine {
     await jobs.idle();
     await spares.close();
     await compactor.close();
+    await past.states.close();
     await registry.closeAll();
     await due.close();
     places.close();
@@ -286,10 +294,14 @@ export class Engine {
       case "sql":
         return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, completion });
       case "read":
+        if (work.at !== undefined) return this.#readPast(call, work.at, work, database, deadlineMs);
         return database.read(work.command, work.input, completion, call.consistency === "primary");
       case "sync":
         return database.sync(completion);
+      case "diff":
+        return void this.#diff(call, work.asked, database, deadlineMs);
       case "pin": {
+        if (work.at !== undefined) return this.#pinPast(call, work.at, database, deadlineMs);
         const value = this.#pins.pin(id, database, call.consistency === "primary");
         return completion.done({ txid: database.safeTxid, value });
       }
@@ -299,7 +311,40 @@ export class Engine {
     }
   }
 
-  #buildCompletion(id: number, database: Database): Completion {
+  #readPast(
+    { id, consistency }: EngineCall,
+    at: string,
+    { command, input }: Extract<Work, { kind: "read" }>,
+    database: Database,
+    deadlineMs: number,
+  ): void {
+    const asked = { at, consistency, deadlineMs };
+    void this.#parts.past.reads.read(database, asked, command, input, this.#buildCompletion(id, database));
+  }
+
+  async #diff({ id, target }: EngineCall, asked: DiffAsked, after: Database, deadlineMs: number): Promise<void> {
+    const { registry, past } = this.#parts;
+    try {
+      const { fromBranch: branch = target.branch } = asked;
+      const before = branch === target.branch ? after : await registry.use({ ...target, branch }, deadlineMs);
+      this.#answers.answer({ id, ...(await past.diffs.page(before, after, asked, deadlineMs)) });
+    } catch (error) {
+      this.#answers.fail(id, error, after.safeTxid);
+    }
+  }
+
+  /** As a pin of the database, of the file of an earlier state. */
+  #pinPast({ id, consistency }: EngineCall, at: string, database: Database, deadlineMs: number): void {
+    this.#parts.past.reads.pin(database, { at, consistency, deadlineMs }).then(
+      (file) => {
+        const value = this.#pins.pin(id, file, false);
+        this.#answers.answer({ id, txid: file.txid, durableTxid: file.durableTxid, value });
+      },
+      (error: unknown) => this.#answers.fail(id, error, database.safeTxid),
+    );
+  }
+
+  #buildCompletion(id: number, database: Pick<Database, "durableTxid">): Completion {
     return {
       done: ({ txid, value }) => this.#answers.answer({ id, txid, durableTxid: database.durableTxid, value }),
       failed: (error, txid) => this.#answers.fail(id, error, txid),

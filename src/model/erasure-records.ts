@@ -1,5 +1,5 @@
 /**
- * Records that are erased by their names: a turn, files, a key, a document, a vector.
+ * Records that are erased by their names, or by whom they are about: a turn, files, a key, a document, a vector.
  *
  * Always true: what was erased is known afterwards by keyed hashes alone, one of each record: of its names and all of
  * its content, so that the same written again is what was erased, and something else under the name is not. Must not
@@ -11,34 +11,26 @@ import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
 import { recordIdBytes } from "../format/erasure/erasure-coupon.ts";
-import { encodeRecord, integer, nothing, text, unread, type Stored } from "./core/record-bytes.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { findDoc, removeDoc } from "./docs/docs.ts";
-import { findCollection } from "./docs/docs-index.ts";
-import {
-  allVersions,
-  pathsWithVersions,
-  purgePath,
-  unnamePath,
-  versionsOf,
-  type VersionRow,
-} from "./files/file-store.ts";
+import { collectionNames, findCollection } from "./docs/docs-index.ts";
+import { allVersions, pathsWithVersions, purgePath, unnamePath, versionsOf } from "./files/file-store.ts";
 import { kvDelete } from "./kv/kv.ts";
 import { removeTurnRows } from "./transcript/turn-removal.ts";
 import { removeOperations } from "./transcript/turn-operations.ts";
 import { findCollectionVector } from "./vectors/vector-collections.ts";
 import { removeVector } from "./vectors/vector-list.ts";
 import { windowBytes } from "../format/erasure/traces.ts";
-
-/** A record of the target while it is there. */
-export interface FoundRecord {
-  /** Its content, beside the names that the target has. */
-  readonly said: readonly (string | number | null | Uint8Array)[];
-  /** 32 bytes by which a copy of it is found on pages; absent where it is too short for them. */
-  readonly window?: Uint8Array | undefined;
-  /** The owner of its vector. */
-  readonly vector?: { readonly kind: "turn" | "collection"; readonly owner: number } | undefined;
-}
+import { subjectRecords } from "./erasure-subject.ts";
+import {
+  docWindow,
+  kvWindow,
+  versionWindow,
+  windowsOf,
+  type DocRow,
+  type FoundRecord,
+  type KvRow,
+} from "./erasure-windows.ts";
 
 /** How records of a kind are found and removed. */
 interface Kind<Target> {
@@ -52,64 +44,6 @@ type Kinds = { readonly [Name in RecordTarget["kind"]]: Kind<Extract<RecordTarge
 
 /** Records that one erasure removes, in one transaction. */
 const recordsMax = limits.erasureMemoriesMax;
-/** Bytes of a value that a window ends with, or more where its name is short: before them is the end of the name. */
-const valueStartBytes = 16;
-
-/** The last bytes of a record's beginning, if there are enough. */
-function endOf(record: Uint8Array): Uint8Array | undefined {
-  return record.length < windowBytes ? undefined : record.subarray(-windowBytes);
-}
-
-/** Of a record's names and the beginning of its value. */
-function windowInto(value: Stored, ...names: readonly Stored[]): Uint8Array | undefined {
-  const { length } = encodeRecord(nothing, ...names, { ...value, bytes: new Uint8Array() });
-  const start = value.bytes.subarray(0, Math.max(valueStartBytes, windowBytes - length));
-  return endOf(encodeRecord(nothing, ...names, { ...value, bytes: start }));
-}
-
-function windowsOf(window: Uint8Array | undefined): readonly Uint8Array[] {
-  return window ? [window] : [];
-}
-
-function asText(value: string): Stored {
-  return text(encodeUtf8(value));
-}
-
-interface KvRow {
-  readonly key: string;
-  readonly expiresAt: number | null;
-  readonly value: Uint8Array;
-  readonly valueBytes: number;
-}
-
-function kvWindow(ns: string, { key, expiresAt, value, valueBytes }: KvRow): Uint8Array | undefined {
-  const time = expiresAt === null ? nothing : integer(expiresAt);
-  return windowInto({ ...unread(12, valueBytes), bytes: value }, asText(ns), asText(key), time);
-}
-
-interface DocRow {
-  readonly id: string;
-  readonly doc: Uint8Array;
-  readonly docBytes: number;
-}
-
-function docWindow({ id, doc, docBytes }: DocRow): Uint8Array | undefined {
-  return windowInto({ ...unread(13, docBytes), bytes: doc }, asText(id));
-}
-
-/** A version by what made it and when; its path comes before that, and what follows is the same for the same text. */
-function versionWindow({ path, version, change, otherPath, txid, writtenAt, ...rest }: VersionRow) {
-  const values = [nothing, asText(path), integer(version), asText(change)];
-  const other = otherPath === null ? nothing : asText(otherPath);
-  const known = [...values, other, integer(txid), integer(writtenAt)];
-  const hash = rest.hash === null ? nothing : unread(13, rest.hash.length);
-  const more = [hash, ...[rest.size, rest.text].map((one) => (one === null ? nothing : typeOnly(integer(one))))];
-  return endOf(encodeRecord(...known, ...more));
-}
-
-function typeOnly({ serialType }: Stored): Stored {
-  return { serialType, bytes: new Uint8Array() };
-}
 
 const kinds: Kinds = {
   turn: {
@@ -151,7 +85,7 @@ const kinds: Kinds = {
       }
     },
     *alike(view) {
-      for (const version of allVersions(view)) yield* windowsOf(versionWindow(version));
+      yield* versionWindows(view);
     },
   },
   key: {
@@ -168,13 +102,7 @@ const kinds: Kinds = {
       kvDelete(tx, { ns, key });
     },
     *alike(view, { ns }) {
-      const rows = view.connection
-        .prepared(
-          `SELECT key, expires_at AS expiresAt, substr(value, 1, ${windowBytes}) AS value,
-             octet_length(value) AS valueBytes FROM __service_kv WHERE ns = ?`,
-        )
-        .iterate(ns) as Iterable<KvRow>;
-      for (const row of rows) yield* windowsOf(kvWindow(ns, row));
+      yield* keyWindows(view, ns);
     },
   },
   document: {
@@ -186,15 +114,7 @@ const kinds: Kinds = {
     },
     remove: (tx, { collection, id }) => removeDoc(tx, collection, id),
     *alike(view, { collection }) {
-      const found = findCollection(view, collection);
-      if (!found) return;
-      const rows = view.connection
-        .prepared(
-          `SELECT id, substr(CAST(doc AS BLOB), 1, ${windowBytes}) AS doc, octet_length(doc) AS docBytes
-           FROM ${found.table}`,
-        )
-        .iterate() as Iterable<DocRow>;
-      for (const row of rows) yield* windowsOf(docWindow(row));
+      yield* docWindows(view, collection);
     },
   },
   vector: {
@@ -207,7 +127,42 @@ const kinds: Kinds = {
       removeVector(tx, { collection, id });
     },
   },
+  subject: {
+    ...subjectRecords,
+    *alike(view) {
+      yield* keyWindows(view, undefined);
+      for (const collection of collectionNames(view)) yield* docWindows(view, collection);
+      yield* versionWindows(view);
+    },
+  },
 };
+
+function* versionWindows(view: View): Generator<Uint8Array> {
+  for (const version of allVersions(view)) yield* windowsOf(versionWindow(version));
+}
+
+/** Of the keys of a namespace, or of all. */
+function* keyWindows({ connection }: View, ns: string | undefined): Generator<Uint8Array> {
+  const rows = connection
+    .prepared(
+      `SELECT ns, key, expires_at AS expiresAt, substr(value, 1, ${windowBytes}) AS value,
+         octet_length(value) AS valueBytes FROM __service_kv WHERE ns = coalesce(?, ns)`,
+    )
+    .iterate(ns ?? null) as Iterable<KvRow & { readonly ns: string }>;
+  for (const row of rows) yield* windowsOf(kvWindow(row.ns, row));
+}
+
+function* docWindows(view: View, collection: string): Generator<Uint8Array> {
+  const found = findCollection(view, collection);
+  if (!found) return;
+  const rows = view.connection
+    .prepared(
+      `SELECT id, substr(CAST(doc AS BLOB), 1, ${windowBytes}) AS doc, octet_length(doc) AS docBytes
+       FROM ${found.table}`,
+    )
+    .iterate() as Iterable<DocRow>;
+  for (const row of rows) yield* windowsOf(docWindow(row));
+}
 
 function kindOf<Target extends RecordTarget>(target: Target): Kind<RecordTarget> {
   return kinds[target.kind] as Kind<RecordTarget>;

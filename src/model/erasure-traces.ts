@@ -17,7 +17,7 @@ import type { View } from "./core/transaction.ts";
 import { detailStarts } from "./transcript/turn-details.ts";
 import { operationStarts } from "./transcript/turn-operations.ts";
 import type { SpaceKind } from "./vectors/vectors.ts";
-import type { FoundRecord } from "./erasure-records.ts";
+import type { FoundRecord } from "./erasure-windows.ts";
 
 /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
 export const erasureTraceWindowsMax = 32_768;
@@ -74,16 +74,18 @@ export class ErasedWindows {
     if (vector?.kind === "collection") this.#addVector("collection", vector.owner);
   }
 
-  /** The transcript of the session, or one turn of it, while it is still there. */
-  addTurns(sessionId: string, seq?: number): void {
+  /** The transcript of the session, or turns of it, while it is still there. */
+  addTurns(sessionId: string, seqs?: readonly number[]): void {
+    const wanted = seqs === undefined ? null : JSON.stringify(seqs);
     const turns = this.#view.connection
       .prepared(
         `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes,
            substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
                 octet_length(content) AS contentBytes, substr(CAST(content AS BLOB), 1, ${windowBytes}) AS content
-         FROM __service_turn WHERE session_id = ? AND seq = coalesce(?, seq) ORDER BY seq`,
+         FROM __service_turn WHERE session_id = ? AND (? IS NULL OR seq IN (SELECT value FROM json_each(?)))
+         ORDER BY seq`,
       )
-      .all(sessionId, seq ?? null) as {
+      .all(sessionId, wanted, wanted) as {
       row: number;
       seq: number;
       createdAt: number;
@@ -103,17 +105,17 @@ export class ErasedWindows {
         this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
       this.#addVector("turn", turn.row);
     }
-    this.#addMarked(sessionId, seq);
+    this.#addMarked(sessionId, wanted);
   }
 
   /** What lies beside the turns, and the operations of their session: each begins with a mark of its own. */
-  #addMarked(sessionId: string, seq: number | undefined): void {
+  #addMarked(sessionId: string, wanted: string | null): void {
     const session = unread(13, encodeUtf8(sessionId).length);
     const add = (mark: string, ...rest: readonly Stored[]): void => {
       const start = encodeRecord(nothing, text(encodeUtf8(mark)), session, ...rest);
       this.#addStart(start.subarray(Math.max(0, start.length - windowBytes)), this.#rows);
     };
-    for (const { mark, turnIdBytes, metadataBytes } of detailStarts(this.#view, sessionId, seq))
+    for (const { mark, turnIdBytes, metadataBytes } of detailStarts(this.#view, sessionId, wanted))
       add(mark, unread(13, turnIdBytes), unread(13, metadataBytes));
     for (const { mark, operationIdBytes, at, requestBytes, answerBytes } of operationStarts(this.#view, sessionId)) {
       const rest = [unread(13, operationIdBytes), { ...integer(at), bytes: new Uint8Array() }];

@@ -9,15 +9,18 @@ import { hash } from "node:crypto";
 import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure/erasure-coupon.ts";
-import type { ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
+import type { ErasedKinds, ErasureTarget, RecordTarget } from "../format/erasure/erasure-receipt.ts";
 import { forgetChanges } from "./core/change-log.ts";
 import { note, type ChangeNote } from "./core/change-notes.ts";
 import { removeAnswers } from "./core/idempotency.ts";
 import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
+import { removeEmptySession, turnsOf } from "./erasure-subject.ts";
+import type { FoundRecord } from "./erasure-windows.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
 import { removeSession } from "./core/session-row.ts";
+import { ownersOf } from "./core/subjects.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { eraseTurns } from "./transcript/turn-removal.ts";
 
@@ -30,6 +33,8 @@ export interface Erased {
   readonly memoryIds: readonly string[];
   /** Keyed hashes of the records that were erased by their names, in hex. */
   readonly records?: readonly string[];
+  /** Of a subject, how many records of each kind, by the names on the wire. */
+  readonly kinds?: ErasedKinds;
   readonly traces: Traces;
 }
 
@@ -42,6 +47,7 @@ interface JournalEntry {
   readonly keyHash: string;
   readonly memoryIds: readonly string[];
   readonly records?: readonly string[];
+  readonly kinds?: ErasedKinds;
   /** Base64. */
   readonly windows: string;
   readonly windowsTotal: number;
@@ -59,14 +65,18 @@ export function erase(
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
   const windows = new ErasedWindows(tx);
-  const removed = isRecordTarget(target)
-    ? eraseRecords(tx, target, traceKey, windows)
-    : eraseMemories(tx, target, windows);
+  const noted = target.kind === "subject" ? findRecords(tx, target).map((record) => record.noted) : [];
+  const removed =
+    target.kind === "subject"
+      ? eraseSubject(tx, target, traceKey, windows)
+      : isRecordTarget(target)
+        ? eraseRecords(tx, target, traceKey, windows)
+        : eraseMemories(tx, target, windows);
   if (!removed)
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
   clearStatistics(tx);
   removeAnswers(tx);
-  forgetChanges(tx, namesErased(target, removed.memoryIds));
+  forgetChanges(tx, namesErased(tx, target, removed.memoryIds, noted));
   note(tx, "erasure", "erased", couponId);
   const traces = windows.traces(traceKey);
   journal(tx, couponId, {
@@ -81,11 +91,17 @@ export function erase(
 }
 
 /** What is known of what was erased. */
-type Removed = Pick<Erased, "memoryIds" | "records">;
+type Removed = Pick<Erased, "memoryIds" | "records" | "kinds">;
 
 /** Tells the changes that name what the erasure takes. */
-function namesErased(target: ErasureTarget, memoryIds: readonly string[]): (change: ChangeNote) => boolean {
+function namesErased(
+  view: View,
+  target: ErasureTarget,
+  memoryIds: readonly string[],
+  noted: readonly FoundRecord["noted"][],
+): (change: ChangeNote) => boolean {
   const memories = new Set(memoryIds);
+  const ofSubject = new Set(noted.map((names) => JSON.stringify(names)));
   const isTarget = (names: readonly (string | number)[], ...wanted: readonly (string | number)[]): boolean =>
     wanted.every((name, at) => names[at] === name);
   return ([kind, , ...names]) => {
@@ -103,10 +119,18 @@ function namesErased(target: ErasureTarget, memoryIds: readonly string[]): (chan
         return kind === "doc" && isTarget(names, target.collection, target.id);
       case "vector":
         return kind === "vector" && isTarget(names, target.collection, target.id);
+      case "subject":
+        // A session of which nothing was left has gone with it.
+        if (kind === "session") return !hasSession(view, String(names[0]));
+        return ofSubject.has(JSON.stringify([kind, ...names]));
       default:
         return false;
     }
   };
+}
+
+function hasSession({ connection }: View, id: string): boolean {
+  return connection.get("SELECT 1 FROM __service_session WHERE id = ?", id) !== undefined;
 }
 
 /** Removes the memories of the target, and its session; undefined when there is nothing. */
@@ -122,25 +146,82 @@ function eraseMemories(
       `the target has more than ${limits.erasureMemoriesMax} memories; erase it in parts, some of its ` +
         "memories by their ids first",
     );
-  for (const row of rows) windows.addMemory(row);
   if (target.kind === "session" && target.turns) windows.addTurns(target.sessionId);
+  const memoryIds = eraseRows(tx, rows, windows);
+  if (target.kind === "session") eraseSession(tx, target.sessionId, target.turns);
+  return { memoryIds };
+}
+
+/** Removes these memories, and gives their ids. */
+function eraseRows(tx: Tx, rows: readonly ErasedRow[], windows: ErasedWindows): readonly string[] {
+  for (const row of rows) windows.addMemory(row);
   removeMemories(
     tx,
     rows.map(({ row }) => row),
     "forgotten",
   );
-  if (target.kind === "session") eraseSession(tx, target.sessionId, target.turns);
   const memoryIds = rows.map(({ id }) => id);
   for (const id of memoryIds)
     tx.connection.run("UPDATE __service_memory SET superseded_by = ? WHERE superseded_by = ?", erasedMemoryId, id);
-  return { memoryIds };
+  return memoryIds;
+}
+
+/** Removes every record of the subject, memories and all others; undefined when there are none. */
+function eraseSubject(
+  tx: Tx,
+  target: Extract<RecordTarget, { kind: "subject" }>,
+  key: Uint8Array,
+  windows: ErasedWindows,
+): Removed | undefined {
+  const { subject } = target;
+  const found = findRecords(tx, target);
+  const memories = memoriesOf(tx, subject);
+  if (found.length + memories.length === 0) return undefined;
+  if (found.length + memories.length > limits.erasureMemoriesMax)
+    throw invalid(
+      `the subject has more than ${limits.erasureMemoriesMax} records; erase some of them by their names first`,
+    );
+  for (const [sessionId, turns] of Map.groupBy(turnsOf(tx, subject), (turn) => turn.sessionId))
+    windows.addTurns(
+      sessionId,
+      turns.map(({ seq }) => seq),
+    );
+  for (const record of found) windows.addRecord(record);
+  const sessions = sessionsOf(tx, memories);
+  const memoryIds = eraseRows(tx, memories, windows);
+  removeRecords(tx, target);
+  for (const sessionId of sessions) removeEmptySession(tx, sessionId);
+  const kinds: Record<string, number> = memories.length > 0 ? { memories: memories.length } : {};
+  for (const { counted } of found) kinds[counted!] = (kinds[counted!] ?? 0) + 1;
+  return { memoryIds, records: recordIds(key, target, found), kinds };
+}
+
+/** The subject's memories, expired or not. */
+function memoriesOf(view: View, subject: string): readonly ErasedRow[] {
+  const owners = ownersOf(view, subject, limits.erasureMemoriesMax + 1).filter(({ kind }) => kind === "memory");
+  return view.connection.all(
+    `SELECT m.row, m.id, m.type FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value
+     ORDER BY m.row`,
+    JSON.stringify(owners.map(({ owner }) => owner)),
+  );
+}
+
+/** The sessions in which these memories were said. */
+function sessionsOf(view: View, memories: readonly ErasedRow[]): readonly string[] {
+  return view.connection
+    .all<{ sessionId: string }>(
+      `SELECT DISTINCT p.session_id AS sessionId FROM json_each(?) AS asked
+       CROSS JOIN __service_memory_provenance AS p ON p.memory = asked.value WHERE p.session_id <> ''`,
+      JSON.stringify(memories.map(({ row }) => row)),
+    )
+    .map(({ sessionId }) => sessionId);
 }
 
 /** Removes the records of the target; undefined when there are none. */
 function eraseRecords(tx: Tx, target: RecordTarget, key: Uint8Array, windows: ErasedWindows): Removed | undefined {
   const found = findRecords(tx, target);
   if (found.length === 0) return undefined;
-  if (target.kind === "turn") windows.addTurns(target.sessionId, target.seq);
+  if (target.kind === "turn") windows.addTurns(target.sessionId, [target.seq]);
   for (const record of found) windows.addRecord(record);
   removeRecords(tx, target);
   return { memoryIds: [], records: recordIds(key, target, found) };
@@ -256,13 +337,14 @@ function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased 
     couponId,
   );
   if (!row) return undefined;
-  const { keyHash, memoryIds, records, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
+  const { keyHash, memoryIds, records, kinds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
   if (keyHash !== hashKey(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
   return {
     found: true,
     memoryIds,
     ...(records && { records }),
+    ...(kinds && { kinds }),
     traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal },
   };
 }

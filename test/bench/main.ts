@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|feed|growth [10000 …]|grpc|recalls [10000 …]|vectors|memory|scale|start|storage
+ * …]|feed|growth [10000 …]|grpc|past|recalls [10000 …]|vectors|memory|scale|start|storage
  * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size
  * small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
@@ -17,6 +17,7 @@ import { benchFeed } from "./feed.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchGrpc } from "./grpc.ts";
 import { benchMemory } from "./memory.ts";
+import { benchPast } from "./past.ts";
 import { benchPeers } from "./peers/peers.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
@@ -54,6 +55,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   feed: benchFeed,
   growth: (directory) => benchGrowth(directory, numbers),
   grpc: benchGrpc,
+  past: benchPast,
   scale: benchScale,
   start: benchStart,
   turns: benchTurns,

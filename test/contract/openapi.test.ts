@@ -140,6 +140,11 @@ describe("the OpenAPI document", () => {
     expect(listParameters("MemoryService.Recall")).not.toContain("Service-Durability");
     expect(listParameters("DataService.ExecuteSql")).toContain("Service-Durability");
     expect(listParameters("ControlService.ListDatabases")).toEqual([]);
+    expect(listParameters("MemoryService.Recall")).toContain("Service-At");
+    expect(listParameters("DataService.PutValue")).not.toContain("Service-At");
+    expect(findOperation("DataService.GetValue").parameters).toEqual(
+      expect.arrayContaining([expect.objectContaining({ name: "at", in: "query", required: false })]),
+    );
     expect(findOperation("MemoryService.ForgetMemory").responses["204"]?.headers).toHaveProperty("Service-Erasure-Id");
     expect(findOperation("MemoryService.Recall").responses["429"]?.headers).toHaveProperty("Retry-After");
     expect(findOperation("MemoryService.Recall").responses["401"]?.headers).toHaveProperty("WWW-Authenticate");

@@ -147,6 +147,7 @@ describe("the fields of messages", () => {
       "palimpsest.v1.IngestItemList",
       "palimpsest.v1.MemoryInputList",
       "palimpsest.v1.NearMissList",
+      "palimpsest.v1.ValueEntryList",
     ]);
     const shown = fields.filter((field) => field.fieldKind === "message" && wrappers.has(field.message.typeName));
     expect(shown.length).toBeGreaterThan(0);

@@ -60,6 +60,7 @@ const added: typeof specified = [
   ["SERVICE_UNSHIPPED_MAX_SECS", "300", "unshippedSecsMax", 300],
   ["SERVICE_UNSHIPPED_MAX_BYTES", "268435456", "unshippedBytesMax", 268_435_456],
   ["SERVICE_IDLE_CLOSE_SECS", "30", "idleCloseSecs", 30],
+  ["SERVICE_PAST_BYTES", "1073741824", "pastBytesMax", 1_073_741_824],
   ["SERVICE_SPARE_DATABASES", "8", "spareDatabases", 8],
   ["SERVICE_LOG_LEVEL", "info", "logLevel", "info"],
   ["SERVICE_ENGINE_THREADS", "{cores-1}", "engineThreads", 5],

@@ -28,6 +28,7 @@ import {
   sampleImage,
   sampleReceiptPayload,
   sampleSigningKey,
+  sampleSubjectPayload,
   sampleUnattestedPayload,
 } from "../support/format-samples.ts";
 import { goldenCoupon, goldenFormatPath, goldenReceipt } from "../support/make-golden.ts";
@@ -80,6 +81,7 @@ test("a coupon that waits for copies of nodes is of format 2, and is read and wr
 test.each([
   [1, sampleReceiptPayload],
   [2, sampleUnattestedPayload],
+  [3, sampleSubjectPayload],
 ])(
   "F93: a receipt of version %s verifies with the key that signed it, and is signed byte for byte as it was",
   async (version, payload) => {

@@ -121,7 +121,7 @@ describe("palimpsest restore", () => {
       [["--out", fresh], 2, "give --database or --uuid"],
       [["--database", "nobody", "--out", fresh], 1, "there is no database nobody"],
       [["--database", db, "--branch", "none", "--out", fresh], 1, "has no branch none"],
-      [["--database", db, "--at", "never", "--out", fresh], 1, "has no checkpoint never"],
+      [["--database", db, "--at", "never", "--out", fresh], 1, "checkpoint never does not exist"],
       [["--database", db, "--at", "999999", "--out", fresh], 1, "cannot be restored"],
     ] as const) {
       const done = await run("--object-store", store, ...flags);

@@ -26,6 +26,7 @@ const continuations = [
   "docs/facets.md",
   "docs/feed.md",
   "docs/writes.md",
+  "docs/past.md",
   "docs/erasure.md",
 ];
 /** Those that need authentication. */

@@ -27,6 +27,7 @@ const recordTargets: readonly RecordTarget[] = [
   { kind: "key", ns: "prefs", key: "drink" },
   { kind: "document", collection: "people", id: "ada" },
   { kind: "vector", collection: "faces", id: "ada" },
+  { kind: "subject", subject: "user-7" },
 ];
 const recordId = "0123456789abcdef".repeat(2);
 const retention = { eventMaxAgeMs: 86_400_000, supersededMaxAgeMs: 0, supersededMaxCount: 3 };
@@ -35,6 +36,7 @@ const filters = {
   types: ["fact", "task"],
   sessionId: "s-1",
   source: "chat",
+  subject: "user-7",
   includeSuperseded: true,
   includeCompleted: true,
   states: ["active", "proposed"],
@@ -93,6 +95,7 @@ const written: Written = {
             source: "chat",
             ttlSecs: 0,
             metadata: "{}",
+            subject: "user-7",
             pinned: true,
             proposed: true,
           },
@@ -139,7 +142,13 @@ const written: Written = {
     ],
     ...recordTargets.map((target): Written["memory.erase"][number] => [
       { couponId, target, traceKey: traces.key },
-      { found: true, memoryIds: [], records: [recordId], traces },
+      {
+        found: true,
+        memoryIds: [],
+        records: [recordId],
+        ...(target.kind === "subject" && { kinds: { turns: 1 } }),
+        traces,
+      },
     ]),
   ],
   "erasure.settled": [[{ couponId }, {}]],
@@ -159,7 +168,7 @@ const written: Written = {
   ],
   "turn.append": [
     [
-      { sessionId: "s-1", role: "user", content: '"hello"', embedding, embeddedBy: maker },
+      { sessionId: "s-1", role: "user", content: '"hello"', subject: "user-7", embedding, embeddedBy: maker },
       { seq: 1, embedding: "stored" },
     ],
     [{ sessionId: "s-1", role: "user", content: '"hello"' }, { seq: 2 }],
@@ -169,7 +178,15 @@ const written: Written = {
       {
         sessionId: "s-1",
         turns: [
-          { role: "user", content: '"hello"', turnId: "t-1", metadata: "{}", embedding, embeddedBy: maker },
+          {
+            role: "user",
+            content: '"hello"',
+            turnId: "t-1",
+            metadata: "{}",
+            subject: "u",
+            embedding,
+            embeddedBy: maker,
+          },
           { role: "user", content: "null" },
         ],
         operationId: "op-1",
@@ -216,7 +233,7 @@ const written: Written = {
     ],
   ],
   "kv.put": [
-    [{ ns: "n", key: "k", value: new Uint8Array([0, 255]), ttlSecs: 3_600 }, {}],
+    [{ ns: "n", key: "k", value: new Uint8Array([0, 255]), ttlSecs: 3_600, subject: "user-7" }, {}],
     [{ ns: "n", key: "a lone \ud800 surrogate", value: new Uint8Array(0) }, {}],
   ],
   "kv.delete": [[{ ns: "n", key: "k" }, { deleted: true }]],
@@ -225,7 +242,7 @@ const written: Written = {
       {
         ns: "n",
         items: [
-          { key: "k", value: new Uint8Array([0, 255]), ttlSecs: 0, ifMatch: "*", ifAbsent: false },
+          { key: "k", value: new Uint8Array([0, 255]), ttlSecs: 0, ifMatch: "*", ifAbsent: false, subject: "" },
           { key: "l", value: new Uint8Array(0) },
         ],
       },
@@ -235,12 +252,12 @@ const written: Written = {
   "kv.delete_many": [[{ ns: "n", items: [{ key: "k", ifMatch: "*" }, { key: "l" }] }, { deleted: 2 }]],
   "docs.put": [
     [
-      { collection: "c", id: "1", doc: "{}", ifMatch: "*", ifAbsent: false },
+      { collection: "c", id: "1", doc: "{}", subject: "user-7", ifMatch: "*", ifAbsent: false },
       { created: false, hash: "0".repeat(64) },
     ],
   ],
   "docs.remove": [[{ collection: "c", id: "1", ifMatch: "*" }, { deleted: true }]],
-  "docs.insert": [[{ collection: "c", docs: ['{"a":1}', "{}"] }, { ids: ["1", "2"] }]],
+  "docs.insert": [[{ collection: "c", docs: ['{"a":1}', "{}"], subject: "user-7" }, { ids: ["1", "2"] }]],
   "docs.update": [
     [
       { collection: "c", filter: "{}", update: '{"$set":{"a":2}}', multi: true },
@@ -254,7 +271,7 @@ const written: Written = {
   "docs.delete": [[{ collection: "c", filter: "{}", multi: false }, { deleted: 1 }]],
   "docs.unindex": [[{ collection: "c", path: "a.b" }, { dropped: true }]],
   "docs.index": [[{ collection: "c", path: "a.b" }, { indexed: "a.b" }]],
-  "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}", metric: "dot" }, {}]],
+  "vector.upsert": [[{ collection: "c", id: "v", embedding, metadata: "{}", subject: "user-7", metric: "dot" }, {}]],
   "vector.upsert_many": [
     [{ collection: "c", vectors: [{ id: "v", embedding }], field: "vectors", metric: "euclid" }, {}],
   ],
@@ -268,7 +285,7 @@ const written: Written = {
   ],
   "file.put": [
     [
-      { path: "notes/é.md", text: "one\ntwo", ifMatch: "0".repeat(64), ifAbsent: false },
+      { path: "notes/é.md", text: "one\ntwo", subject: "user-7", ifMatch: "0".repeat(64), ifAbsent: false },
       { path: "notes/é.md", version: 2, hash: "f".repeat(64), size: 7, created: false },
     ],
   ],
@@ -412,7 +429,17 @@ const read: Read = {
   ],
   "turn.list": [
     [
-      { sessionId: "s-1", order: "desc", limit: 5, cursor: "x", fromSeq: 1, toSeq: 9, role: "user", filter: "{}" },
+      {
+        sessionId: "s-1",
+        order: "desc",
+        limit: 5,
+        cursor: "x",
+        fromSeq: 1,
+        toSeq: 9,
+        role: "user",
+        subject: "user-7",
+        filter: "{}",
+      },
       { turns: [{ ...turn, turnId: "t-1", metadata: "{}" }], nextCursor: "y" },
     ],
   ],
@@ -421,7 +448,7 @@ const read: Read = {
   "kv.get": [
     [
       { ns: "n", key: "k" },
-      { value: new Uint8Array(70_000).fill(7), expiresAt: 1_763_884_867_123 },
+      { value: new Uint8Array(70_000).fill(7), expiresAt: 1_763_884_867_123, subject: "user-7" },
     ],
     [{ ns: "n", key: "unknown" }, undefined],
   ],
@@ -493,10 +520,7 @@ const read: Read = {
       { collection: "c", vector: embedding, k: 1, filter: "{}", metric: "dot", includeVectors: true },
       { hits: [{ id: "v", distance: -0, metadata: "{}", embedding }], metric: "dot" },
     ],
-    [
-      { collection: "c", id: "v", includeMetadata: false },
-      { hits: [], metric: "cosine" },
-    ],
+    [{ collection: "c", id: "v", includeMetadata: false }, { hits: [] }],
   ],
   "vector.get": [
     [
@@ -698,6 +722,16 @@ export const callSamples: readonly CallSample[] = [
     name: "sql-write",
     call: { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined, idempotency } },
     value: results,
+  },
+  ...samplesOf("read", read).flatMap(({ name, call, value }) =>
+    call.kind === "read" && call.input !== undefined
+      ? [{ name: `${name} as it was`, call: { ...call, at: "2026-01-31T12:00:00Z" }, value }]
+      : [],
+  ),
+  {
+    name: "sql-read as it was",
+    call: { kind: "sql-read", batch: { statements, atomic: true, mayWrite: true, valuesMax: undefined }, at: "12" },
+    value: outcomes[0],
   },
   ...outcomes.map((value) => ({
     name: "sql-read",

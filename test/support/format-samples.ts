@@ -347,6 +347,13 @@ export const sampleUnattestedPayload = receiptPayload(sampleCoupon, startMs + 86
   unattested: ["01HF7YAT00000000000000000N"],
 });
 
+/** What the receipt of an erasure by subject says. */
+export const sampleSubjectPayload = receiptPayload(
+  { ...sampleCoupon, target: { kind: "subject", subject: "user-7" }, kinds: { memories: 1, turns: 2 } },
+  startMs + 86_400_001,
+  sampleEvidence,
+);
+
 /** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
 export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {
   const damaged: [how: string, bytes: Uint8Array][] = [["lengthened", Uint8Array.of(...bytes, 0)]];

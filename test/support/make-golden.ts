@@ -42,6 +42,7 @@ import {
   sampleImage,
   sampleReceiptPayload,
   sampleSigningKey,
+  sampleSubjectPayload,
   sampleUnattestedPayload,
 } from "./format-samples.ts";
 
@@ -175,6 +176,7 @@ async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("coupon", 3), goldenCoupon(sampleRecordsCoupon));
   writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());
   writeFileSync(goldenFormatPath("receipt", 2), await goldenReceipt(sampleUnattestedPayload));
+  writeFileSync(goldenFormatPath("receipt", 3), await goldenReceipt(sampleSubjectPayload));
   writeFileSync(goldenFormatPath("copy"), encodeCopyRecord(sampleCopy));
 }
 

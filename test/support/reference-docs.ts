@@ -73,6 +73,7 @@ answers gRPC reflection. What the service promises is in [spec.md](spec.md), wha
 | \`Service-Branch\` | the branch, instead of in the path or query |
 | \`Service-Min-Txid\` | a transaction id that was answered before: the answer comes from that state or a later one |
 | \`Service-Consistency\` | \`primary\`: from the writer; \`cached\`: a copy may answer that is up to 30 s old |
+| \`Service-At\` | the earlier state to read: a transaction id, a checkpoint or a time ([past.md](past.md)) |
 | \`Service-Durability\` | \`durable\`: answer when object storage holds the write |
 
 | Response header | Meaning |
@@ -117,6 +118,7 @@ function ofEndpoint(endpoint: AnyEndpoint): string {
     `- Success: ${rule.status}${rule.txid ? ", with `Service-Txid` and `Service-Durable-Txid`" : ""}`,
     ...(rule.body === BodyCap.DATA ? ["- Body: at most `SERVICE_MAX_BODY_BYTES`"] : []),
     ...(rule.idempotencyKey ? ["- Can be [repeated](writes.md#repeated) with `Idempotency-Key`"] : []),
+    ...(rule.at ? ["- Reads an [earlier state](past.md) with `Service-At`, or the query parameter `at`"] : []),
     ...(rule.entityTag ? ["- The answer has a [tag](writes.md#on-a-condition), `ETag`"] : []),
     ...(rule.control ? ["- Counted against `SERVICE_CONTROL_RATE`"] : []),
     `- Errors: ${listErrorCodes(endpoint)

@@ -55,7 +55,15 @@ function memorySamples(at: Profile): [string, Request][] {
       {
         ...at,
         memories: [
-          { type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 }, pinned: true, status: "proposed" },
+          {
+            type: "fact",
+            summary: "a fact",
+            content: { a: 1 },
+            metadata: { a: 1 },
+            pinned: true,
+            status: "proposed",
+            subject: "u",
+          },
         ],
       },
     ],
@@ -68,6 +76,7 @@ function memorySamples(at: Profile): [string, Request][] {
         topic_key: "none",
         session_id: "s",
         source: "me",
+        subject: "u",
         created_from: 0,
         created_to: 1,
         filter: { a: 1 },
@@ -99,6 +108,7 @@ function memorySamples(at: Profile): [string, Request][] {
         filter: { a: 1 },
         since: 0,
         until: 1,
+        subject: "u",
         prefer_session_id: "s",
         k_per_type: { fact: 1, event: 1, instruction: 1, task: 1 },
         include_completed: false,
@@ -144,7 +154,7 @@ function memorySamples(at: Profile): [string, Request][] {
 function dataSamples(db: string): [string, Request][] {
   const docs = { db, coll: "c" };
   return [
-    ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2] }],
+    ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2], subject: "u" }],
     [
       "DataService.AppendTurns",
       {
@@ -171,11 +181,11 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.GetValues", { db, ns: "n", keys: ["k"] }],
     ["DataService.PutValues", { db, ns: "n", items: [{ key: "k", text: "v", ttl: 60, if_absent: false }] }],
     ["DataService.DeleteValues", { db, ns: "n", items: [{ key: "k" }] }],
-    ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }] }],
+    ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }], subject: "u" }],
     ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0, projection: { a: 1 } }],
     ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false, upsert: false }],
     ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
-    ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false }],
+    ["DataService.PutDoc", { ...docs, id: "d", doc: { a: 1 }, if_absent: false, subject: "u" }],
     ["DataService.GetDoc", { ...docs, id: "d" }],
     ["DataService.DeleteDoc", { ...docs, id: "d" }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
@@ -184,7 +194,10 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.ListDocCollections", { db, limit: 5, after: "a" }],
     ["DataService.CountDocs", { ...docs, filter: { a: 1 }, limit: 5 }],
     ["DataService.GroupDocs", { ...docs, filter: { a: 1 }, path: "a", limit: 5 }],
-    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine" }],
+    [
+      "DataService.UpsertVector",
+      { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 }, metric: "cosine", subject: "u" },
+    ],
     [
       "DataService.UpsertVectors",
       { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }], metric: "cosine" },
@@ -211,7 +224,7 @@ function dataSamples(db: string): [string, Request][] {
 function fileSamples(db: string): [string, Request][] {
   const at = { db, path: "notes/a.md" };
   return [
-    ["FileService.PutFile", { ...at, text: "one\n", if_absent: false }],
+    ["FileService.PutFile", { ...at, text: "one\n", if_absent: false, subject: "u" }],
     ["FileService.GetFile", at],
     ["FileService.EditFile", { ...at, edits: [{ after_line: 0, text: "two" }] }],
     ["FileService.ListFiles", { db }],
@@ -230,6 +243,7 @@ function branchSamples(db: string): [string, Request][] {
     ["BranchService.DeleteBranch", { db, branch: "side" }],
     ["BranchService.CreateCheckpoint", { ...main, name: "c" }],
     ["BranchService.ListCheckpoints", main],
+    ["BranchService.DiffStates", { db, from: "1" }],
     ["BranchService.DeleteCheckpoint", { ...main, name: "c" }],
     ["BranchService.RewindBranch", { ...main, to: "1" }],
   ];

@@ -79,6 +79,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "database",
     "writer",
     "pool",
+    "past",
     "maintenance",
     "erasure",
     "replica",

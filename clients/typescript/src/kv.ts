@@ -97,7 +97,7 @@ export class KeyValues {
   ): AsyncGenerator<ValueEntry, void, undefined> {
     const { values = false, ...rest } = query;
     const parts = { path: this.#path, query: { ...rest, include: values ? "values" : "details" } };
-    return this.#scope.list(operations.listKeys, parts, ({ entries }: ListKeysResponse) => entries, options);
+    return this.#scope.list(operations.listKeys, parts, ({ entries = [] }: ListKeysResponse) => entries, options);
   }
 
   /** All keys, or those that begin with `prefix`, in the order of their bytes. */

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/branch.proto.
  */
 export const file_palimpsest_v1_branch: GenFile = /*@__PURE__*/
-  fileDesc("ChpwYWxpbXBzZXN0L3YxL2JyYW5jaC5wcm90bxINcGFsaW1wc2VzdC52MSK2AQoGQnJhbmNoEgwKBG5hbWUYASABKAkSGwoGcGFyZW50GAIgASgJQgayuxgCCAFIAIgBARIeCglmb3JrX3R4aWQYAyABKANCBrK7GAIIAUgBiAEBEgwKBHR4aWQYBCABKAMSEgoKY3JlYXRlZF9hdBgFIAEoAxIbCgZ0dGxfYXQYBiABKANCBrK7GAIIAUgCiAEBQgkKB19wYXJlbnRCDAoKX2ZvcmtfdHhpZEIJCgdfdHRsX2F0IkIKCkNoZWNrcG9pbnQSEgoKY2hlY2twb2ludBgBIAEoCRIMCgR0eGlkGAIgASgDEhIKCmNyZWF0ZWRfYXQYAyABKAMixAEKE0NyZWF0ZUJyYW5jaFJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIaCgRuYW1lGAIgASgJQgzgQQK6SAZyBMi7GAESHAoEZnJvbRgDIAEoCUIJukgGcgTIuxgBSACIAQESHwoDdHRsGAQgASgNQg26SAoqCBiAhrCWASgBSAGIAQESIAoCYXQYBSABKAlCD7pIBnIEEAEYQLK7GAIgAUgCiAEBQgcKBV9mcm9tQgYKBF90dGxCBQoDX2F0In8KFENyZWF0ZUJyYW5jaFJlc3BvbnNlEg4KBmJyYW5jaBgBIAEoCRIOCgZwYXJlbnQYAiABKAkSEQoJZm9ya190eGlkGAMgASgDEhsKBnR0bF9hdBgEIAEoA0IGsrsYAggBSACIAQESDAoEc3BlYxgFIAEoCUIJCgdfdHRsX2F0Ii8KE0xpc3RCcmFuY2hlc1JlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYASI/ChRMaXN0QnJhbmNoZXNSZXNwb25zZRInCghicmFuY2hlcxgBIAMoCzIVLnBhbGltcHNlc3QudjEuQnJhbmNoIk0KE0RlbGV0ZUJyYW5jaFJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIcCgZicmFuY2gYAiABKAlCDOBBArpIBnIEyLsYASIWChREZWxldGVCcmFuY2hSZXNwb25zZSJtChdDcmVhdGVDaGVja3BvaW50UmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEhoKBG5hbWUYAyABKAlCDOBBArpIBnIE6LsYASI8ChhDcmVhdGVDaGVja3BvaW50UmVzcG9uc2USEgoKY2hlY2twb2ludBgBIAEoCRIMCgR0eGlkGAIgASgDIlAKFkxpc3RDaGVja3BvaW50c1JlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIcCgZicmFuY2gYAiABKAlCDOBBArpIBnIEyLsYASJJChdMaXN0Q2hlY2twb2ludHNSZXNwb25zZRIuCgtjaGVja3BvaW50cxgBIAMoCzIZLnBhbGltcHNlc3QudjEuQ2hlY2twb2ludCJtChdEZWxldGVDaGVja3BvaW50UmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEhoKBG5hbWUYAyABKAlCDOBBArpIBnIEyLsYASIaChhEZWxldGVDaGVja3BvaW50UmVzcG9uc2UibQoTUmV3aW5kQnJhbmNoUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEh4KAnRvGAMgASgJQhLgQQK6SAZyBBABGECyuxgCIAEiOAoUUmV3aW5kQnJhbmNoUmVzcG9uc2USEgoKcmV3b3VuZF90bxgBIAEoAxIMCgR0eGlkGAIgASgDMoAJCg1CcmFuY2hTZXJ2aWNlEqABCgxDcmVhdGVCcmFuY2gSIi5wYWxpbXBzZXN0LnYxLkNyZWF0ZUJyYW5jaFJlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkNyZWF0ZUJyYW5jaFJlc3BvbnNlIkequxgkCAQQAxjJASABOg5hbHJlYWR5X2V4aXN0czoJbm90X2ZvdW5kgtPkkwIZOgEqIhQvdjEvZGIve2RifS9icmFuY2hlcxKFAQoMTGlzdEJyYW5jaGVzEiIucGFsaW1wc2VzdC52MS5MaXN0QnJhbmNoZXNSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5MaXN0QnJhbmNoZXNSZXNwb25zZSIskAIBqrsYCQgEEAEYyAEgAYLT5JMCFhIUL3YxL2RiL3tkYn0vYnJhbmNoZXMSiwEKDERlbGV0ZUJyYW5jaBIiLnBhbGltcHNlc3QudjEuRGVsZXRlQnJhbmNoUmVxdWVzdBojLnBhbGltcHNlc3QudjEuRGVsZXRlQnJhbmNoUmVzcG9uc2UiMqq7GAkIBBADGMwBIAGC0+STAh8qHS92MS9kYi97ZGJ9L2JyYW5jaGVzL3ticmFuY2h9ErUBChBDcmVhdGVDaGVja3BvaW50EiYucGFsaW1wc2VzdC52MS5DcmVhdGVDaGVja3BvaW50UmVxdWVzdBonLnBhbGltcHNlc3QudjEuQ3JlYXRlQ2hlY2twb2ludFJlc3BvbnNlIlCquxgZCAQQAxjIASABOg5hbHJlYWR5X2V4aXN0c4LT5JMCLToBKiIoL3YxL2RiL3tkYn0vYnJhbmNoZXMve2JyYW5jaH0vY2hlY2twb2ludBKjAQoPTGlzdENoZWNrcG9pbnRzEiUucGFsaW1wc2VzdC52MS5MaXN0Q2hlY2twb2ludHNSZXF1ZXN0GiYucGFsaW1wc2VzdC52MS5MaXN0Q2hlY2twb2ludHNSZXNwb25zZSJBkAIBqrsYCQgEEAMYyAEgAYLT5JMCKxIpL3YxL2RiL3tkYn0vYnJhbmNoZXMve2JyYW5jaH0vY2hlY2twb2ludHMStAEKEERlbGV0ZUNoZWNrcG9pbnQSJi5wYWxpbXBzZXN0LnYxLkRlbGV0ZUNoZWNrcG9pbnRSZXF1ZXN0GicucGFsaW1wc2VzdC52MS5EZWxldGVDaGVja3BvaW50UmVzcG9uc2UiT6q7GBQIBBADGMwBIAE6CW5vdF9mb3VuZILT5JMCMSovL3YxL2RiL3tkYn0vYnJhbmNoZXMve2JyYW5jaH0vY2hlY2twb2ludC97bmFtZX0SoAEKDFJld2luZEJyYW5jaBIiLnBhbGltcHNlc3QudjEuUmV3aW5kQnJhbmNoUmVxdWVzdBojLnBhbGltcHNlc3QudjEuUmV3aW5kQnJhbmNoUmVzcG9uc2UiR6q7GBQIBBADGMgBIAE6CW5vdF9mb3VuZILT5JMCKToBKiIkL3YxL2RiL3tkYn0vYnJhbmNoZXMve2JyYW5jaH0vcmV3aW5kYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
+  fileDesc("ChpwYWxpbXBzZXN0L3YxL2JyYW5jaC5wcm90bxINcGFsaW1wc2VzdC52MSK2AQoGQnJhbmNoEgwKBG5hbWUYASABKAkSGwoGcGFyZW50GAIgASgJQgayuxgCCAFIAIgBARIeCglmb3JrX3R4aWQYAyABKANCBrK7GAIIAUgBiAEBEgwKBHR4aWQYBCABKAMSEgoKY3JlYXRlZF9hdBgFIAEoAxIbCgZ0dGxfYXQYBiABKANCBrK7GAIIAUgCiAEBQgkKB19wYXJlbnRCDAoKX2ZvcmtfdHhpZEIJCgdfdHRsX2F0IkIKCkNoZWNrcG9pbnQSEgoKY2hlY2twb2ludBgBIAEoCRIMCgR0eGlkGAIgASgDEhIKCmNyZWF0ZWRfYXQYAyABKAMixAEKE0NyZWF0ZUJyYW5jaFJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIaCgRuYW1lGAIgASgJQgzgQQK6SAZyBMi7GAESHAoEZnJvbRgDIAEoCUIJukgGcgTIuxgBSACIAQESHwoDdHRsGAQgASgNQg26SAoqCBiAhrCWASgBSAGIAQESIAoCYXQYBSABKAlCD7pIBnIEEAEYQLK7GAIgAUgCiAEBQgcKBV9mcm9tQgYKBF90dGxCBQoDX2F0In8KFENyZWF0ZUJyYW5jaFJlc3BvbnNlEg4KBmJyYW5jaBgBIAEoCRIOCgZwYXJlbnQYAiABKAkSEQoJZm9ya190eGlkGAMgASgDEhsKBnR0bF9hdBgEIAEoA0IGsrsYAggBSACIAQESDAoEc3BlYxgFIAEoCUIJCgdfdHRsX2F0Ii8KE0xpc3RCcmFuY2hlc1JlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYASI/ChRMaXN0QnJhbmNoZXNSZXNwb25zZRInCghicmFuY2hlcxgBIAMoCzIVLnBhbGltcHNlc3QudjEuQnJhbmNoIvkBChFEaWZmU3RhdGVzUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBGZyb20YAiABKAlCCbpIBnIEEAEYQEgAiAEBEiMKC2Zyb21fYnJhbmNoGAMgASgJQgm6SAZyBMi7GAFIAYgBARIaCgJ0bxgEIAEoCUIJukgGcgQQARhASAKIAQESIQoFbGltaXQYBSABKA1CDbpIBCoCKAGyuxgCMGRIA4gBARITCgZjdXJzb3IYBiABKAlIBIgBAUIHCgVfZnJvbUIOCgxfZnJvbV9icmFuY2hCBQoDX3RvQggKBl9saW1pdEIJCgdfY3Vyc29yIqMBChJEaWZmU3RhdGVzUmVzcG9uc2USDAoEZnJvbRgBIAEoAxIKCgJ0bxgCIAEoAxIzCgtkaWZmZXJlbmNlcxgDIAMoCzIeLnBhbGltcHNlc3QudjEuU3RhdGVEaWZmZXJlbmNlEiAKC25leHRfY3Vyc29yGAQgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAUgASgDQg4KDF9uZXh0X2N1cnNvciK/AQoPU3RhdGVEaWZmZXJlbmNlEgwKBGtpbmQYASABKAkSDgoGY2hhbmdlGAIgASgJEhMKBndpdGhpbhgDIAEoCUgAiAEBEgwKBG5hbWUYBCABKAkSFQoIbW92ZWRfdG8YBSABKAlIAYgBARITCgZiZWZvcmUYBiABKANIAogBARISCgVhZnRlchgHIAEoA0gDiAEBQgkKB193aXRoaW5CCwoJX21vdmVkX3RvQgkKB19iZWZvcmVCCAoGX2FmdGVyIk0KE0RlbGV0ZUJyYW5jaFJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIcCgZicmFuY2gYAiABKAlCDOBBArpIBnIEyLsYASIWChREZWxldGVCcmFuY2hSZXNwb25zZSJtChdDcmVhdGVDaGVja3BvaW50UmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEhoKBG5hbWUYAyABKAlCDOBBArpIBnIE6LsYASI8ChhDcmVhdGVDaGVja3BvaW50UmVzcG9uc2USEgoKY2hlY2twb2ludBgBIAEoCRIMCgR0eGlkGAIgASgDIlAKFkxpc3RDaGVja3BvaW50c1JlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIcCgZicmFuY2gYAiABKAlCDOBBArpIBnIEyLsYASJJChdMaXN0Q2hlY2twb2ludHNSZXNwb25zZRIuCgtjaGVja3BvaW50cxgBIAMoCzIZLnBhbGltcHNlc3QudjEuQ2hlY2twb2ludCJtChdEZWxldGVDaGVja3BvaW50UmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEhoKBG5hbWUYAyABKAlCDOBBArpIBnIEyLsYASIaChhEZWxldGVDaGVja3BvaW50UmVzcG9uc2UibQoTUmV3aW5kQnJhbmNoUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEhwKBmJyYW5jaBgCIAEoCUIM4EECukgGcgTIuxgBEh4KAnRvGAMgASgJQhLgQQK6SAZyBBABGECyuxgCIAEiOAoUUmV3aW5kQnJhbmNoUmVzcG9uc2USEgoKcmV3b3VuZF90bxgBIAEoAxIMCgR0eGlkGAIgASgDMokKCg1CcmFuY2hTZXJ2aWNlEqABCgxDcmVhdGVCcmFuY2gSIi5wYWxpbXBzZXN0LnYxLkNyZWF0ZUJyYW5jaFJlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkNyZWF0ZUJyYW5jaFJlc3BvbnNlIkequxgkCAQQAxjJASABOg5hbHJlYWR5X2V4aXN0czoJbm90X2ZvdW5kgtPkkwIZOgEqIhQvdjEvZGIve2RifS9icmFuY2hlcxKFAQoMTGlzdEJyYW5jaGVzEiIucGFsaW1wc2VzdC52MS5MaXN0QnJhbmNoZXNSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5MaXN0QnJhbmNoZXNSZXNwb25zZSIskAIBqrsYCQgEEAEYyAEgAYLT5JMCFhIUL3YxL2RiL3tkYn0vYnJhbmNoZXMShgEKCkRpZmZTdGF0ZXMSIC5wYWxpbXBzZXN0LnYxLkRpZmZTdGF0ZXNSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5EaWZmU3RhdGVzUmVzcG9uc2UiM5ACAaq7GBQIBBABGMgBIAE6CW5vdF9mb3VuZILT5JMCEhIQL3YxL2RiL3tkYn0vZGlmZhKLAQoMRGVsZXRlQnJhbmNoEiIucGFsaW1wc2VzdC52MS5EZWxldGVCcmFuY2hSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5EZWxldGVCcmFuY2hSZXNwb25zZSIyqrsYCQgEEAMYzAEgAYLT5JMCHyodL3YxL2RiL3tkYn0vYnJhbmNoZXMve2JyYW5jaH0StQEKEENyZWF0ZUNoZWNrcG9pbnQSJi5wYWxpbXBzZXN0LnYxLkNyZWF0ZUNoZWNrcG9pbnRSZXF1ZXN0GicucGFsaW1wc2VzdC52MS5DcmVhdGVDaGVja3BvaW50UmVzcG9uc2UiUKq7GBkIBBADGMgBIAE6DmFscmVhZHlfZXhpc3RzgtPkkwItOgEqIigvdjEvZGIve2RifS9icmFuY2hlcy97YnJhbmNofS9jaGVja3BvaW50EqMBCg9MaXN0Q2hlY2twb2ludHMSJS5wYWxpbXBzZXN0LnYxLkxpc3RDaGVja3BvaW50c1JlcXVlc3QaJi5wYWxpbXBzZXN0LnYxLkxpc3RDaGVja3BvaW50c1Jlc3BvbnNlIkGQAgGquxgJCAQQAxjIASABgtPkkwIrEikvdjEvZGIve2RifS9icmFuY2hlcy97YnJhbmNofS9jaGVja3BvaW50cxK0AQoQRGVsZXRlQ2hlY2twb2ludBImLnBhbGltcHNlc3QudjEuRGVsZXRlQ2hlY2twb2ludFJlcXVlc3QaJy5wYWxpbXBzZXN0LnYxLkRlbGV0ZUNoZWNrcG9pbnRSZXNwb25zZSJPqrsYFAgEEAMYzAEgAToJbm90X2ZvdW5kgtPkkwIxKi8vdjEvZGIve2RifS9icmFuY2hlcy97YnJhbmNofS9jaGVja3BvaW50L3tuYW1lfRKgAQoMUmV3aW5kQnJhbmNoEiIucGFsaW1wc2VzdC52MS5SZXdpbmRCcmFuY2hSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5SZXdpbmRCcmFuY2hSZXNwb25zZSJHqrsYFAgEEAMYyAEgAToJbm90X2ZvdW5kgtPkkwIpOgEqIiQvdjEvZGIve2RifS9icmFuY2hlcy97YnJhbmNofS9yZXdpbmRiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
 
 /**
  * A branch.
@@ -143,8 +143,9 @@ export type CreateBranchRequest = Message<"palimpsest.v1.CreateBranchRequest"> &
   ttl?: number | undefined;
 
   /**
-   * The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON
-   * number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now.
+   * The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON
+   * number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored:
+   * `not_found` (404). Absent: the state it has now.
    *
    * @generated from field: optional string at = 5;
    */
@@ -250,6 +251,177 @@ export const ListBranchesResponseSchema: GenMessage<ListBranchesResponse> = /*@_
   messageDesc(file_palimpsest_v1_branch, 5);
 
 /**
+ * What BranchService.DiffStates takes.
+ *
+ * @generated from message palimpsest.v1.DiffStatesRequest
+ */
+export type DiffStatesRequest = Message<"palimpsest.v1.DiffStatesRequest"> & {
+  /**
+   * The database, `name[@branch]`; its branch is the one of the later state.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the
+   * newest state of `from_branch`.
+   *
+   * @generated from field: optional string from = 2;
+   */
+  from?: string | undefined;
+
+  /**
+   * The branch of the earlier state. Absent: the branch of the later one; then `from` must be given.
+   *
+   * @generated from field: optional string from_branch = 3;
+   */
+  fromBranch?: string | undefined;
+
+  /**
+   * The later state, named as `from` is. Absent: the newest.
+   *
+   * @generated from field: optional string to = 4;
+   */
+  to?: string | undefined;
+
+  /**
+   * How many differences on a page, at most 1000; more are given as 1000.
+   *
+   * @generated from field: optional uint32 limit = 5;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the page before: the next page compares the very same two states.
+   *
+   * @generated from field: optional string cursor = 6;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.DiffStatesRequest.
+ * Use `create(DiffStatesRequestSchema)` to create a new message.
+ */
+export const DiffStatesRequestSchema: GenMessage<DiffStatesRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_branch, 6);
+
+/**
+ * What BranchService.DiffStates gives.
+ *
+ * @generated from message palimpsest.v1.DiffStatesResponse
+ */
+export type DiffStatesResponse = Message<"palimpsest.v1.DiffStatesResponse"> & {
+  /**
+   * The transaction id of the earlier state, in its own branch.
+   *
+   * @generated from field: int64 from = 1;
+   */
+  from: bigint;
+
+  /**
+   * The transaction id of the later state.
+   *
+   * @generated from field: int64 to = 2;
+   */
+  to: bigint;
+
+  /**
+   * What differs.
+   *
+   * @generated from field: repeated palimpsest.v1.StateDifference differences = 3;
+   */
+  differences: StateDifference[];
+
+  /**
+   * Where the next page begins; null on the last page.
+   *
+   * @generated from field: optional string next_cursor = 4;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The transaction id of the later state.
+   *
+   * @generated from field: int64 txid = 5;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.DiffStatesResponse.
+ * Use `create(DiffStatesResponseSchema)` to create a new message.
+ */
+export const DiffStatesResponseSchema: GenMessage<DiffStatesResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_branch, 7);
+
+/**
+ * One difference between two states.
+ *
+ * @generated from message palimpsest.v1.StateDifference
+ */
+export type StateDifference = Message<"palimpsest.v1.StateDifference"> & {
+  /**
+   * `memory`, `file`, `key`, `turns`, `vector`, `document` or `table`.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of
+   * a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`.
+   *
+   * @generated from field: string change = 2;
+   */
+  change: string;
+
+  /**
+   * The namespace of a key, or the collection of a vector or a document.
+   *
+   * @generated from field: optional string within = 3;
+   */
+  within?: string | undefined;
+
+  /**
+   * The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table.
+   *
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * Where a file was moved to.
+   *
+   * @generated from field: optional string moved_to = 5;
+   */
+  movedTo?: string | undefined;
+
+  /**
+   * How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not
+   * told.
+   *
+   * @generated from field: optional int64 before = 6;
+   */
+  before?: bigint | undefined;
+
+  /**
+   * How many it has.
+   *
+   * @generated from field: optional int64 after = 7;
+   */
+  after?: bigint | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.StateDifference.
+ * Use `create(StateDifferenceSchema)` to create a new message.
+ */
+export const StateDifferenceSchema: GenMessage<StateDifference> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_branch, 8);
+
+/**
  * What BranchService.DeleteBranch takes.
  *
  * @generated from message palimpsest.v1.DeleteBranchRequest
@@ -275,7 +447,7 @@ export type DeleteBranchRequest = Message<"palimpsest.v1.DeleteBranchRequest"> &
  * Use `create(DeleteBranchRequestSchema)` to create a new message.
  */
 export const DeleteBranchRequestSchema: GenMessage<DeleteBranchRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 6);
+  messageDesc(file_palimpsest_v1_branch, 9);
 
 /**
  * What BranchService.DeleteBranch gives: nothing.
@@ -290,7 +462,7 @@ export type DeleteBranchResponse = Message<"palimpsest.v1.DeleteBranchResponse">
  * Use `create(DeleteBranchResponseSchema)` to create a new message.
  */
 export const DeleteBranchResponseSchema: GenMessage<DeleteBranchResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 7);
+  messageDesc(file_palimpsest_v1_branch, 10);
 
 /**
  * What BranchService.CreateCheckpoint takes.
@@ -325,7 +497,7 @@ export type CreateCheckpointRequest = Message<"palimpsest.v1.CreateCheckpointReq
  * Use `create(CreateCheckpointRequestSchema)` to create a new message.
  */
 export const CreateCheckpointRequestSchema: GenMessage<CreateCheckpointRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 8);
+  messageDesc(file_palimpsest_v1_branch, 11);
 
 /**
  * What BranchService.CreateCheckpoint gives.
@@ -353,7 +525,7 @@ export type CreateCheckpointResponse = Message<"palimpsest.v1.CreateCheckpointRe
  * Use `create(CreateCheckpointResponseSchema)` to create a new message.
  */
 export const CreateCheckpointResponseSchema: GenMessage<CreateCheckpointResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 9);
+  messageDesc(file_palimpsest_v1_branch, 12);
 
 /**
  * What BranchService.ListCheckpoints takes.
@@ -381,7 +553,7 @@ export type ListCheckpointsRequest = Message<"palimpsest.v1.ListCheckpointsReque
  * Use `create(ListCheckpointsRequestSchema)` to create a new message.
  */
 export const ListCheckpointsRequestSchema: GenMessage<ListCheckpointsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 10);
+  messageDesc(file_palimpsest_v1_branch, 13);
 
 /**
  * What BranchService.ListCheckpoints gives.
@@ -402,7 +574,7 @@ export type ListCheckpointsResponse = Message<"palimpsest.v1.ListCheckpointsResp
  * Use `create(ListCheckpointsResponseSchema)` to create a new message.
  */
 export const ListCheckpointsResponseSchema: GenMessage<ListCheckpointsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 11);
+  messageDesc(file_palimpsest_v1_branch, 14);
 
 /**
  * What BranchService.DeleteCheckpoint takes.
@@ -437,7 +609,7 @@ export type DeleteCheckpointRequest = Message<"palimpsest.v1.DeleteCheckpointReq
  * Use `create(DeleteCheckpointRequestSchema)` to create a new message.
  */
 export const DeleteCheckpointRequestSchema: GenMessage<DeleteCheckpointRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 12);
+  messageDesc(file_palimpsest_v1_branch, 15);
 
 /**
  * What BranchService.DeleteCheckpoint gives: nothing.
@@ -452,7 +624,7 @@ export type DeleteCheckpointResponse = Message<"palimpsest.v1.DeleteCheckpointRe
  * Use `create(DeleteCheckpointResponseSchema)` to create a new message.
  */
 export const DeleteCheckpointResponseSchema: GenMessage<DeleteCheckpointResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 13);
+  messageDesc(file_palimpsest_v1_branch, 16);
 
 /**
  * What BranchService.RewindBranch takes.
@@ -475,8 +647,8 @@ export type RewindBranchRequest = Message<"palimpsest.v1.RewindBranchRequest"> &
   branch: string;
 
   /**
-   * A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window
-   * that can be restored: `not_found` (404).
+   * A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as
+   * `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404).
    *
    * @generated from field: string to = 3;
    */
@@ -488,7 +660,7 @@ export type RewindBranchRequest = Message<"palimpsest.v1.RewindBranchRequest"> &
  * Use `create(RewindBranchRequestSchema)` to create a new message.
  */
 export const RewindBranchRequestSchema: GenMessage<RewindBranchRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 14);
+  messageDesc(file_palimpsest_v1_branch, 17);
 
 /**
  * What BranchService.RewindBranch gives.
@@ -516,7 +688,7 @@ export type RewindBranchResponse = Message<"palimpsest.v1.RewindBranchResponse">
  * Use `create(RewindBranchResponseSchema)` to create a new message.
  */
 export const RewindBranchResponseSchema: GenMessage<RewindBranchResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_branch, 15);
+  messageDesc(file_palimpsest_v1_branch, 18);
 
 /**
  * Branches of a database: copy-on-write forks, named checkpoints, rewind. A fork captures every data model of the
@@ -545,6 +717,20 @@ export const BranchService: GenService<{
     methodKind: "unary";
     input: typeof ListBranchesRequestSchema;
     output: typeof ListBranchesResponseSchema;
+  },
+  /**
+   * Tells what differs between two states of a database, of one branch or of two: memories, files, keys, sessions'
+   * turns, vectors, documents, and tables of user SQL, by their names, ids and counts and never by what they hold. Asked
+   * again with `next_cursor` until that is null it has told every difference once; a page may have fewer than its limit,
+   * or none, and more after it. What has expired and is not removed yet is still there. Both states are restored as for a
+   * read of an earlier state, and a state that cannot be restored is `not_found` (404).
+   *
+   * @generated from rpc palimpsest.v1.BranchService.DiffStates
+   */
+  diffStates: {
+    methodKind: "unary";
+    input: typeof DiffStatesRequestSchema;
+    output: typeof DiffStatesResponseSchema;
   },
   /**
    * Deletes a branch. `main` cannot be deleted (400).

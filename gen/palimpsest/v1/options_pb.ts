@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/options.proto.
  */
 export const file_palimpsest_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEi/QEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCCABKAgSEgoKZW50aXR5X3RhZxgJIAEoCBIPCgdoZWFkZXJzGAogAygJIqEBCgRKc29uEhgKEG51bGxfd2hlbl9hYnNlbnQYASABKAgSEQoJYmFyZV9saXN0GAIgASgIEhYKDm9yZGVyZWRfb2JqZWN0GAMgASgIEhUKDWFjY2VwdF9udW1iZXIYBCABKAgSDQoFcXVlcnkYBSABKAgSGwoOZGVmYXVsdF9udW1iZXIYBiABKANIAIgBAUIRCg9fZGVmYXVsdF9udW1iZXIqtQEKCkNyZWRlbnRpYWwSGgoWQ1JFREVOVElBTF9VTlNQRUNJRklFRBAAEhMKD0NSRURFTlRJQUxfTk9ORRABEhcKE0NSRURFTlRJQUxfUExBVEZPUk0QAhIYChRDUkVERU5USUFMX05BTUVTUEFDRRADEhcKE0NSRURFTlRJQUxfREFUQUJBU0UQBBIqCiZDUkVERU5USUFMX1BMQVRGT1JNX09SX05BTUVTUEFDRV9BRE1JThAFKlAKBVNjb3BlEhUKEVNDT1BFX1VOU1BFQ0lGSUVEEAASDgoKU0NPUEVfUkVBRBABEg8KC1NDT1BFX1dSSVRFEAISDwoLU0NPUEVfQURNSU4QAyo2CgdCb2R5Q2FwEhgKFEJPRFlfQ0FQX1VOU1BFQ0lGSUVEEAASEQoNQk9EWV9DQVBfREFUQRABOkkKBHJ1bGUSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi1hwMgASgLMhMucGFsaW1wc2VzdC52MS5SdWxlUgRydWxlOkgKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGLaHAyABKAsyEy5wYWxpbXBzZXN0LnYxLkpzb25SBGpzb25iBnByb3RvMw", [file_google_protobuf_descriptor]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEiiQIKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCCABKAgSEgoKZW50aXR5X3RhZxgJIAEoCBIKCgJhdBgLIAEoCBIPCgdoZWFkZXJzGAogAygJIqEBCgRKc29uEhgKEG51bGxfd2hlbl9hYnNlbnQYASABKAgSEQoJYmFyZV9saXN0GAIgASgIEhYKDm9yZGVyZWRfb2JqZWN0GAMgASgIEhUKDWFjY2VwdF9udW1iZXIYBCABKAgSDQoFcXVlcnkYBSABKAgSGwoOZGVmYXVsdF9udW1iZXIYBiABKANIAIgBAUIRCg9fZGVmYXVsdF9udW1iZXIqtQEKCkNyZWRlbnRpYWwSGgoWQ1JFREVOVElBTF9VTlNQRUNJRklFRBAAEhMKD0NSRURFTlRJQUxfTk9ORRABEhcKE0NSRURFTlRJQUxfUExBVEZPUk0QAhIYChRDUkVERU5USUFMX05BTUVTUEFDRRADEhcKE0NSRURFTlRJQUxfREFUQUJBU0UQBBIqCiZDUkVERU5USUFMX1BMQVRGT1JNX09SX05BTUVTUEFDRV9BRE1JThAFKlAKBVNjb3BlEhUKEVNDT1BFX1VOU1BFQ0lGSUVEEAASDgoKU0NPUEVfUkVBRBABEg8KC1NDT1BFX1dSSVRFEAISDwoLU0NPUEVfQURNSU4QAyo2CgdCb2R5Q2FwEhgKFEJPRFlfQ0FQX1VOU1BFQ0lGSUVEEAASEQoNQk9EWV9DQVBfREFUQRABOkkKBHJ1bGUSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi1hwMgASgLMhMucGFsaW1wc2VzdC52MS5SdWxlUgRydWxlOkgKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGLaHAyABKAsyEy5wYWxpbXBzZXN0LnYxLkpzb25SBGpzb25iBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * What a method asks for and promises beside its path, which is its `google.api.http` option.
@@ -88,6 +88,16 @@ export type Rule = Message<"palimpsest.v1.Rule"> & {
    * @generated from field: bool entity_tag = 9;
    */
   entityTag: boolean;
+
+  /**
+   * Whether the header `Service-At` (on REST also the query parameter `at`) makes the call one of an earlier state: a
+   * transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. The answer is of that state, as
+   * is its `Service-Txid`, and what expires is judged at the time that was asked for, else at that of the state's
+   * commit. A state that cannot be restored is `not_found` (404). Other calls refuse the header.
+   *
+   * @generated from field: bool at = 11;
+   */
+  at: boolean;
 
   /**
    * Further headers that a success may carry, such as `Service-Expires-At`.

@@ -4,20 +4,33 @@
  * Always true: a call is plain data, so that what answers it may be this process's own engine (engine/threads/client)
  * or a node that asks another one (service/placement/placement). Must not know: threads, nodes, leases.
  */
+import { invalid } from "../../base/faults/errors.ts";
 import type { Trace } from "../../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
 import type { IdempotencyKey, RepeatableAnswer } from "../../model/core/idempotency.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../../model/sql/sql.ts";
-import type { Answer, BranchAct, BranchResults, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
+import type {
+  Answer,
+  BranchAct,
+  BranchResults,
+  DiffAsked,
+  DiffPage,
+  Target,
+  Consistency,
+  TurnedAwayReason,
+} from "./protocol.ts";
 
 /** What a call asks of a database, as plain data. */
 export type PortCall =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
-  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
+  /** `at` names an earlier state that is read instead of the newest. */
+  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown; readonly at?: string | undefined }
   /** User SQL that may write. */
   | { readonly kind: "sql-write"; readonly batch: SqlBatch }
   /** User SQL that only reads; answered with kind `writes` when a statement turns out to write. */
-  | { readonly kind: "sql-read"; readonly batch: SqlBatch }
+  | { readonly kind: "sql-read"; readonly batch: SqlBatch; readonly at?: string | undefined }
+  /** What differs between two states. */
+  | { readonly kind: "diff"; readonly asked: DiffAsked }
   | { readonly kind: "sync" }
   | { readonly kind: "branch"; readonly act: BranchAct }
   | { readonly kind: "drop" };
@@ -33,6 +46,8 @@ export interface CallOptions {
   /** A write is answered only when object storage covers it. */
   readonly durable?: boolean;
   readonly consistency?: Consistency | undefined;
+  /** Of a read: the earlier state that it is of, by a transaction id, a checkpoint's name or a time. */
+  readonly at?: string | undefined;
   /** On whose behalf, where a client is; a node that forwards the call tells it. Undefined is the node itself. */
   readonly caller?: CallerTold | undefined;
   /** Of a call that its client may repeat: the key of each write that it makes, in their order. */
@@ -62,6 +77,7 @@ export abstract class EnginePort {
     options: CallOptions,
   ): Promise<Answer<WriteOutput<Kind>>> {
     const { idempotency } = options;
+    refusePast(options);
     if (idempotency) {
       const call = { kind: "write", command: "repeatable", input: { ...idempotency.take(), command, input } } as const;
       return toAnswer(await this.run(target, call, options));
@@ -76,7 +92,8 @@ export abstract class EnginePort {
     input: ReadInput<Kind>,
     options: CallOptions,
   ): Promise<Answer<ReadOutput<Kind>>> {
-    return (await this.run(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
+    const { at } = options;
+    return (await this.run(target, { kind: "read", command, input, at }, options)) as Answer<ReadOutput<Kind>>;
   }
 
   /**
@@ -84,6 +101,7 @@ export abstract class EnginePort {
    * nothing else; a repeated call is answered as `write` does.
    */
   async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
+    refusePast(options);
     const idempotency = options.idempotency?.take();
     if (idempotency)
       return toAnswer(await this.run(target, { kind: "sql-write", batch: { ...batch, idempotency } }, options));
@@ -92,7 +110,13 @@ export abstract class EnginePort {
 
   /** Runs user SQL that only reads in a process of its own; `writes` when a statement turns out to write. */
   async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
-    return (await this.run(target, { kind: "sql-read", batch }, options)) as Answer<SqlOutcome>;
+    const { at } = options;
+    return (await this.run(target, { kind: "sql-read", batch, at }, options)) as Answer<SqlOutcome>;
+  }
+
+  /** A page of what differs between two states. */
+  async diff(target: Target, asked: DiffAsked, options: CallOptions): Promise<Answer<DiffPage>> {
+    return (await this.run(target, { kind: "diff", asked }, options)) as Answer<DiffPage>;
   }
 
   /** Resolves once object storage covers everything that is committed on the branch. */
@@ -113,6 +137,11 @@ export abstract class EnginePort {
   async deleteTarget(target: Target, options: CallOptions): Promise<void> {
     await this.run(target, { kind: "drop" }, options);
   }
+}
+
+/** What was is not changed. */
+function refusePast({ at }: CallOptions): void {
+  if (at !== undefined) throw invalid("Service-At is for reads: an earlier state cannot be written; fork it instead");
 }
 
 /** What a write that may be repeated has given, with the transaction id of the write itself. */

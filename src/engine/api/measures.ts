@@ -65,6 +65,14 @@ export interface ReplicaMeasures {
   readonly lookedMsMax: number;
 }
 
+/** Earlier states that were restored to be read. */
+export interface PastMeasures {
+  readonly states: number;
+  readonly bytes: number;
+  /** Since the start. */
+  readonly restored: number;
+}
+
 /** What an engine has done and holds. */
 export interface EngineState {
   readonly counters: EngineCounters;
@@ -77,6 +85,7 @@ export interface EngineState {
   readonly timelineRefsMax: number;
   readonly collections: number;
   readonly replicas: ReplicaMeasures;
+  readonly past: PastMeasures;
   readonly vectorBytes: number;
   readonly alarms: AlarmCounts;
 }

@@ -3,6 +3,7 @@
  */
 import type { TimeMemory } from "../../base/trusted-time.ts";
 import type { RefusalData } from "../../base/faults/errors.ts";
+import type { Difference } from "../../model/core/state-diff.ts";
 import type { SqlBatch } from "../../model/sql/sql.ts";
 import type { Erased } from "../../model/erasure.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
@@ -52,6 +53,26 @@ export interface Retention extends MemoryRetention {
   readonly pitrMs: number;
 }
 
+/** Which states of a database are compared, and which page of what differs is wanted. */
+export interface DiffAsked {
+  /** The earlier state, as a caller names one, and its branch; by default the newest, and that of the call. */
+  readonly from?: string | undefined;
+  readonly fromBranch?: string | undefined;
+  /** The later state of the call's branch; by default the newest. */
+  readonly to?: string | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+/** A page of what differs between two states. */
+export interface DiffPage {
+  /** Transaction ids of the two states. */
+  readonly from: number;
+  readonly to: number;
+  readonly differences: readonly Difference[];
+  readonly cursor: string | undefined;
+}
+
 /** Which open file a call is for. */
 export interface Target {
   readonly uuid: string;
@@ -71,14 +92,17 @@ export function buildBranchKey({ uuid, branch }: Pick<Target, "uuid" | "branch">
 
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
-  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
+  /** `at` names an earlier state, as it was asked for: a transaction id, a checkpoint, a time. */
+  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown; readonly at?: string | undefined }
   /**
    * User SQL that may write: alone in a transaction. Its ticket names it to the process that runs it and to what stops
    * it.
    */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
   /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
-  | { readonly kind: "pin" }
+  | { readonly kind: "pin"; readonly at?: string | undefined }
+  /** Compares two states. */
+  | { readonly kind: "diff"; readonly asked: DiffAsked }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
   /** Answered at once, whatever the thread holds. */
@@ -335,6 +359,8 @@ export interface EngineOptions {
   readonly gcGraceMs: number;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
+  /** Bytes of earlier states that the node keeps restored, all threads together; 1 GiB by default. */
+  readonly pastBytesMax?: number | undefined;
   /** The log is checkpointed when it has this many bytes. */
   readonly logCheckpointBytes: number;
   /**

@@ -21,11 +21,12 @@ import { putImmutable } from "../../store/port/sure-put.ts";
 import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";
 import { bareMain, isWritten, type Catalogs } from "../history/catalogs.ts";
 import { changeHistory, readHistory, refuseCheckpoint } from "../history/branch-history.ts";
-import { forkedManifest, isRestorable, findRestorePlan, referenced, type Plan } from "../history/timelines.ts";
+import { forkedManifest, findRestorePlan, referenced, type Plan } from "../history/timelines.ts";
 import { lostCatalog, lostManifest } from "../api/missing-objects.ts";
 import { fenceWriter } from "./fence-writer.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { BranchRecord, BranchResults } from "../api/protocol.ts";
+import { findPastPlan } from "../segments/past-point.ts";
 import { readStatePoint } from "../segments/restore.ts";
 import { withUploads } from "../history/uploads.ts";
 
@@ -43,25 +44,15 @@ export interface BranchParts {
 
 const forkRacesMax = 32;
 
-/** The txid that a checkpoint's name or a decimal number means, and how to restore it. Throws not_found. */
+/** How to restore the state that a checkpoint's name, a transaction id or a time means. Throws not_found. */
 export function planTo(
-  parts: Pick<BranchParts, "world" | "pitrMs">,
+  { world, pitrMs, source }: Pick<BranchParts, "world" | "pitrMs" | "source">,
   manifest: Manifest,
   history: History,
   to: string,
-): Plan {
-  const named = history.checkpoints.find(({ name }) => name === to);
-  const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
-  if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
-  const plan = isRestorable(manifest, history, txid, parts.world.nowMs() - parts.pitrMs(manifest.uuid))
-    ? findRestorePlan(manifest, history, txid)
-    : undefined;
-  if (plan) return plan;
-  throw new ServiceError(
-    "not_found",
-    `transaction ${txid} of this branch cannot be restored: it is outside the point-in-time window, or no ` +
-      "state of this branch",
-  );
+): Promise<Plan> {
+  const cutoffMs = world.nowMs() - pitrMs(manifest.uuid);
+  return findPastPlan(source(manifest.uuid), { manifest, history, cutoffMs }, to);
 }
 
 export class Branches {
@@ -128,7 +119,9 @@ export class Branches {
     const { world, nodeId } = this.#parts;
     const source = this.#parts.source(manifest.uuid);
     const plan =
-      at === undefined ? findRestorePlan(manifest, history, manifest.txid) : planTo(this.#parts, manifest, history, at);
+      at === undefined
+        ? findRestorePlan(manifest, history, manifest.txid)
+        : await planTo(this.#parts, manifest, history, at);
     if (!plan) throw new ServiceError("not_found", "the branch has no state to fork yet");
     const point =
       plan.txid === manifest.txid

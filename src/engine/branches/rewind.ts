@@ -56,7 +56,7 @@ export async function rewindBranch(
   const source = parts.source(uuid);
   const uploads = new Uploads(manifest);
   // A refusal comes before anything is changed.
-  const { txid: toTxid } = planTo(parts, manifest.now, await readHistory(source.store, manifest.now), to);
+  const { txid: toTxid } = await planTo(parts, manifest.now, await readHistory(source.store, manifest.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
     await spillTail(uploads, source);

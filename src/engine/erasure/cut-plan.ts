@@ -9,6 +9,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
+import type { RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import {
   cutTxid,
   firstStateFrom,
@@ -82,13 +83,19 @@ export async function planCuts(
   }
 }
 
+/**
+ * Whether two erasures of records may have erased the same ones, which their keyed hashes do not tell: those of one
+ * kind, and those of a subject with any.
+ */
+function mayShare(kind: RecordTarget["kind"] | undefined, other: RecordTarget["kind"] | undefined): boolean {
+  return kind !== undefined && other !== undefined && (kind === other || kind === "subject" || other === "subject");
+}
+
 /** Whether completing the one erasure would take states away to which the other can still be undone. */
 function wouldLose(branches: readonly CatalogBranch[], coupon: ErasedCoupon, other: ErasedCoupon): boolean {
   const ids = new Set(coupon.memoryIds);
-  const kind = coupon.records?.target.kind;
   return (
-    // Two that name records of one kind may name the same ones, which their keyed hashes do not tell.
-    (kind !== undefined && other.records?.target.kind === kind) ||
+    mayShare(coupon.records?.target.kind, other.records?.target.kind) ||
     other.memoryIds.some((id) => ids.has(id)) ||
     other.points.some(({ branchId, txid }) => txid <= cutTxid(branches, coupon.points, branchId))
   );

@@ -33,6 +33,7 @@ import { writeImages } from "../compaction/compaction.ts";
 import type { ErasedCoupon, Expunged } from "../api/protocol.ts";
 import type { Quarantine } from "../local/quarantine.ts";
 import type { ExpiredBranches } from "../pool/expired-branches.ts";
+import type { PastStates } from "../past/past-states.ts";
 import type { Registry } from "../pool/registry.ts";
 import { withRestored, type StatePlace } from "../segments/restored-state.ts";
 import { shipped } from "../pool/shipped.ts";
@@ -45,6 +46,8 @@ export const lateOrphansMs = 3_600_000;
 
 export interface ErasureRunnerOptions {
   readonly registry: Registry;
+  /** Earlier states that this node has restored. */
+  readonly past: PastStates;
   readonly parts: BranchParts;
   readonly compactor: Compactor;
   readonly collector: GarbageCollector;
@@ -100,9 +103,9 @@ export class ErasureRunner {
    */
   removeCopies(uuid: string): Promise<void> {
     return this.#turn.run(async () => {
-      const { registry, compactor, copies, databasesDirectory } = this.#options;
+      const { registry, compactor, copies, past, databasesDirectory } = this.#options;
       await compactor.over(uuid);
-      const files = countFiles(databasesDirectory, uuid);
+      const files = countFiles(databasesDirectory, uuid) + past.count(uuid);
       await registry.removeCopies(uuid);
       await copies.purged(uuid, files);
     });
@@ -280,7 +283,10 @@ export class ErasureRunner {
     standing: readonly StandingBranch[],
     deadlineMs: number,
   ): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
-    const { registry, parts } = this.#options;
+    const { registry, parts, past } = this.#options;
+    // What is restored from now on is of the history that is left.
+    const states = past.count(uuid);
+    await past.evict(uuid);
     const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
     await registry.removeOtherBranches(uuid, ids);
@@ -291,7 +297,7 @@ export class ErasureRunner {
       // cleaned.
       await Promise.all(open.map((database) => database.scrub(untilMs)));
       for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
-      return { files_scrubbed: open.length, files_removed: removed };
+      return { files_scrubbed: open.length, files_removed: removed + states };
     });
   }
 

@@ -23,6 +23,7 @@ import { isBatched } from "../../model/core/database-state.ts";
 import { strayMemoryText } from "../../model/memory/keyword.ts";
 import { strayPins } from "../../model/memory/memory-pins.ts";
 import { strayFingerprint } from "../../model/memory/fingerprint-index.ts";
+import { straySubjects } from "../../model/core/subjects.ts";
 import { strayTurnDetails } from "../../model/transcript/turn-details.ts";
 import { strayTurnText } from "../../model/transcript/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
@@ -200,6 +201,7 @@ function leftoverIn(connection: Connection): string | undefined {
     "a pin without its memory": strayPins(connection),
     "words without their turn": strayTurnText(connection),
     "details without their turn": strayTurnDetails(connection),
+    "a subject without its record": straySubjects(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
       WHERE kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory) LIMIT 1`,
   };

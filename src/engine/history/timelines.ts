@@ -32,7 +32,7 @@ export interface Plan {
 }
 
 /** A timeline of the manifest or of the history. */
-interface TimelineView {
+export interface TimelineView {
   readonly fromTxid: number;
   readonly toTxid: number;
   /** When its last state ceased to be current; never, for the manifest's. */
@@ -42,7 +42,7 @@ interface TimelineView {
 }
 
 /** The manifest's own timeline first, then those of the past, newest first. */
-function listTimelines(manifest: Manifest, history: History | undefined): readonly TimelineView[] {
+export function listTimelines(manifest: Manifest, history: History | undefined): readonly TimelineView[] {
   const current: TimelineView = {
     fromTxid: manifest.fromTxid,
     toTxid: manifest.txid,

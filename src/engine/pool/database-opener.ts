@@ -48,6 +48,8 @@ export interface DatabaseOpenerParts extends BranchClaimsParts {
   readonly isDeleted: (uuid: string) => Promise<boolean>;
   /** What this node has on its disk. */
   readonly copies: Copies;
+  /** What this node has restored of earlier states: copies too. */
+  readonly past: { evict(uuid: string, branchId?: string): Promise<void> };
   readonly vectorPool: VectorPool;
   /** What policy says of how long the database keeps its memories. */
   readonly findRetention: (uuid: string) => MemoryRetention | undefined;
@@ -261,6 +263,7 @@ export class DatabaseOpener {
       notice(`the local file of branch ${branchId} was set aside under ${where}: ${why}`);
     }
     removeFile(path);
+    await this.#parts.past.evict(uuid, branchId);
   }
 
   /**
@@ -270,6 +273,7 @@ export class DatabaseOpener {
   async removeCopy(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;
     this.claims.forget(uuid);
+    await this.#parts.past.evict(uuid);
     await removeDatabase(engine.databasesDirectory, uuid, disk);
     await removeDatabase(quarantineDirectory(engine.databasesDirectory), uuid, disk);
     this.quarantine.recount(uuid);

@@ -3,11 +3,22 @@
  *
  * Always true: a pin ends by its own token, which reaches the very handle that was pinned, whatever is open by then.
  */
-import type { Database } from "../database/database.ts";
+import type { Sight } from "../process-calls/command-call.ts";
 import type { Pinned, Completion } from "../api/protocol.ts";
 
+/** A file that can be held open: that of an open database, or of an earlier state. */
+export interface Pinnable {
+  readonly path: string;
+  /** How far object storage covers the branch. */
+  readonly durableTxid: number;
+  /** Keeps the file until it is unpinned. Gives what a command would see. */
+  pin(): Sight;
+  /** Ends that, and answers as a read of what the reader saw. */
+  unpin(seenTxid: number, completion: Completion, isPrimary?: boolean): void;
+}
+
 interface Pin {
-  readonly database: Database;
+  readonly file: Pinnable;
   /** Whether the reader is to be answered as by the branch's writer. */
   readonly isPrimary: boolean;
 }
@@ -16,21 +27,21 @@ interface Pin {
 export class Pins {
   readonly #pins = new Map<number, Pin>();
 
-  /** Holds the database open, and says what a reader has to know. */
-  pin(token: number, database: Database, isPrimary: boolean): Pinned {
-    const sight = database.pin();
-    this.#pins.set(token, { database, isPrimary });
-    return { path: database.path, token, ...sight };
+  /** Holds the file open, and says what a reader has to know. */
+  pin(token: number, file: Pinnable, isPrimary: boolean): Pinned {
+    const sight = file.pin();
+    this.#pins.set(token, { file, isPrimary });
+    return { path: file.path, token, ...sight };
   }
 
   /**
    * Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: an earlier engine had
    * it.
    */
-  unpin(token: number, seenTxid: number, makeCompletion: (database: Database) => Completion): boolean {
+  unpin(token: number, seenTxid: number, makeCompletion: (file: Pinnable) => Completion): boolean {
     const pin = this.#pins.get(token);
     this.#pins.delete(token);
-    pin?.database.unpin(seenTxid, makeCompletion(pin.database), pin.isPrimary);
+    pin?.file.unpin(seenTxid, makeCompletion(pin.file), pin.isPrimary);
     return pin !== undefined;
   }
 }

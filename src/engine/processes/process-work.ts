@@ -32,7 +32,10 @@ interface ProcessWorkParts {
 }
 
 /** What a process reads. */
-type ProcessRead = { readonly batch: SqlBatch } | { readonly command: ReadKind; readonly input: unknown };
+type ProcessRead = ({ readonly batch: SqlBatch } | { readonly command: ReadKind; readonly input: unknown }) & {
+  /** The earlier state that is read. */
+  readonly at?: string | undefined;
+};
 
 /** What is known of a database that a read holds open. */
 interface Pin {
@@ -64,10 +67,10 @@ export class ProcessWork {
   }
 
   /** Outlives its caller where it must: a pinned file is unpinned, however late. */
-  async #pinnedRead(target: Target, read: ProcessRead, options: CallOptions, pin: Pin): Promise<Answer> {
+  async #pinnedRead(target: Target, { at, ...read }: ProcessRead, options: CallOptions, pin: Pin): Promise<Answer> {
     const { sql, call, nextTicket } = this.#parts;
     if (!sql) throw noProcesses();
-    const pinned = (await call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<Pinned>;
+    const pinned = (await call(target, { kind: "pin", at }, { ...options, deadlineMs: Infinity })) as Answer<Pinned>;
     let seenTxid = (pin.seenTxid = pinned.txid);
     try {
       const { deadlineMs, signal } = options;

@@ -113,7 +113,7 @@ export class EngineClient extends EnginePort {
       case "read":
         return this.#readDirectly(target, call, options) ?? this.#read(target, call, options);
       case "sql-read":
-        return this.#processes.read(target, { batch: call.batch }, options);
+        return this.#processes.read(target, { batch: call.batch, at: call.at }, options);
       case "sql-write":
         return this.#change(
           target,
@@ -122,6 +122,7 @@ export class EngineClient extends EnginePort {
         );
       case "write":
         return this.#change(target, { ...call, bytes: options.bytes ?? 0 }, options);
+      case "diff":
       case "sync":
       case "drop":
         return this.#call(target, call, options);
@@ -233,10 +234,10 @@ export class EngineClient extends EnginePort {
   /** The answer, where this thread may read the file by itself and the caller does not ask for the branch's writer. */
   #readDirectly(
     target: Target,
-    { command, input }: Extract<PortCall, { kind: "read" }>,
+    { command, input, at }: Extract<PortCall, { kind: "read" }>,
     { minTxid = 0, consistency }: CallOptions,
   ): Answer | undefined {
-    if (this.#closing || consistency === "primary") return undefined;
+    if (this.#closing || consistency === "primary" || at !== undefined) return undefined;
     return this.#readers.read(target, { command, input, minTxid });
   }
 
@@ -250,8 +251,9 @@ export class EngineClient extends EnginePort {
   #read(target: Target, call: Extract<PortCall, { kind: "read" }>, options: CallOptions): Promise<Answer> {
     const { uuid } = target;
     const isShared = this.#lanesUse.wasShared(computeLane(uuid, this.#lanes.count));
-    if (isShared && this.#sql && this.#longReads.expects(uuid, call.command))
-      return this.#processes.read(target, { command: call.command, input: call.input }, options);
+    const { command, input, at } = call;
+    if (isShared && this.#sql && this.#longReads.expects(uuid, command))
+      return this.#processes.read(target, { command, input, at }, options);
     return this.#call(target, call, options);
   }
 
@@ -292,8 +294,9 @@ export class EngineClient extends EnginePort {
       this.#lanesUse.end(lane, tenant);
     }
     if (answer.isLong && work.kind === "read") {
-      this.#longReads.note(uuid, work.command);
-      return this.#processes.read(target, { command: work.command, input: work.input }, options);
+      const { command, input, at } = work;
+      this.#longReads.note(uuid, command);
+      return this.#processes.read(target, { command, input, at }, options);
     }
     return { value: unwrapAnswer(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }

@@ -50,8 +50,8 @@ export const formats = {
     what: "the receipt of an erasure",
     where: "in its coupon",
     told: "member `v` of its payload, and the domain that is signed",
-    writes: [1, 2],
-    reads: [1, 2],
+    writes: [1, 2, 3],
+    reads: [1, 2, 3],
   },
   copyRecord: {
     what: "the record of a node's copy",

@@ -13,6 +13,7 @@
  * | target                    | object  | what was asked for, in the names of the wire (see erasure-receipt)     |
  * | status                    | string  | `begun`, `pending`, `blocked` or `completed`                           |
  * | memory_ids                | array   | the memories that were erased                                          |
+ * | kinds                     | object  | how many of each kind; where a subject was erased only                 |
  * | records                   | array   | keyed hashes of the records, in hex; where such were erased only       |
  * | requested_at, grace_until | integer | Unix ms                                                                |
  * | points                    | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; see below |
@@ -35,11 +36,13 @@ import { decodeUtf8, encodeUtf8, toHex } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import {
+  erasedKindsMax,
   isRecordFields,
   isTargetFields,
   readReceipt,
   targetFields,
   toTarget,
+  type ErasedKinds,
   type ErasureReceipt,
   type TargetFields,
   type ErasureTarget,
@@ -50,6 +53,7 @@ import {
   isText,
   isTimeMs,
   listOf,
+  mapOf,
   matching,
   maybe,
   oneOf,
@@ -138,6 +142,8 @@ export interface ErasureCoupon {
    * destroyed. Absent while begun.
    */
   readonly records?: readonly string[] | undefined;
+  /** How many of each kind were erased; where a subject was. */
+  readonly kinds?: ErasedKinds | undefined;
   readonly requestedAtMs: number;
   readonly graceUntilMs: number;
   /** Where it was erased; none while begun. */
@@ -187,6 +193,7 @@ const isRecord = shapeOf({
   status: oneOf("begun", "pending", "blocked", "completed"),
   memory_ids: listOf(isMemoryId, limits.erasureMemoriesMax),
   records: maybe(listOf(matching(/^[0-9a-f]{32}$/), limits.erasureMemoriesMax)),
+  kinds: maybe(mapOf(isCount, erasedKindsMax)),
   requested_at: isTimeMs,
   grace_until: isTimeMs,
   points: listOf(
@@ -230,6 +237,7 @@ interface CouponRecord {
   readonly status: ErasureStatus;
   readonly memory_ids: readonly string[];
   readonly records?: readonly string[] | undefined;
+  readonly kinds?: ErasedKinds | undefined;
   readonly requested_at: number;
   readonly grace_until: number;
   readonly points: readonly PointRecord[];
@@ -256,10 +264,12 @@ function fitsStatus({
   uuid,
   target,
   records,
+  kinds,
 }: ErasureCoupon): boolean {
   const isCompleted = status === "completed";
   const isOfRecords = isRecordFields(targetFields(target));
   if ((records !== undefined) !== (isOfRecords && status !== "begun")) return false;
+  if ((kinds !== undefined) !== (target.kind === "subject" && status !== "begun")) return false;
   if ((completedAtMs !== undefined) !== isCompleted || (receipt !== undefined) !== isCompleted) return false;
   if ((blockedBy !== undefined) !== (status === "blocked")) return false;
   if (awaiting !== undefined && status !== "pending") return false;
@@ -294,6 +304,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     status,
     memory_ids: coupon.memoryIds,
     records: coupon.records,
+    kinds: coupon.kinds,
     requested_at: coupon.requestedAtMs,
     grace_until: coupon.graceUntilMs,
     points: coupon.points.map((point) => ({
@@ -309,8 +320,8 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     waiting_for: coupon.waitingFor,
     awaiting,
     traces: traces && {
-      key: encodeBase64(traces.key),
-      windows: encodeBase64(traces.windows),
+      key: Buffer.from(traces.key).toString("base64"),
+      windows: Buffer.from(traces.windows).toString("base64"),
       windows_total: traces.windowsTotal,
     },
     completed_at: coupon.completedAtMs,
@@ -359,6 +370,7 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
     status,
     memoryIds: record.memory_ids,
     ...(record.records && { records: record.records }),
+    ...(record.kinds && { kinds: record.kinds }),
     requestedAtMs: record.requested_at,
     graceUntilMs: record.grace_until,
     points: record.points.map((point) => ({
@@ -371,8 +383,8 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
     waitingFor: record.waiting_for,
     ...(record.awaiting && { awaiting: record.awaiting }),
     traces: traces && {
-      key: decodeBase64(traces.key),
-      windows: decodeBase64(traces.windows),
+      key: new Uint8Array(Buffer.from(traces.key, "base64")),
+      windows: new Uint8Array(Buffer.from(traces.windows, "base64")),
       windowsTotal: traces.windows_total,
     },
     completedAtMs: record.completed_at,
@@ -382,12 +394,4 @@ function toCoupon(record: CouponRecord): ErasureCoupon {
 
 function computeSum(bytes: Uint8Array): string {
   return toHex(computeSha256(bytes)).slice(0, sumDigits);
-}
-
-function encodeBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
-}
-
-function decodeBase64(text: string): Uint8Array {
-  return new Uint8Array(Buffer.from(text, "base64"));
 }

@@ -2,16 +2,17 @@
  * The receipt of an erasure: what the holder of a signing key says was erased, and how it was proven.
  *
  * `{payload, alg: "EdDSA", kid, sig}`; `sig` is the base64url of an Ed25519 signature over the text
- * `palimpsest-erasure-receipt-v1` (or `-v2`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of
- * the payload. The text before keeps a signature from meaning anything else.
+ * `palimpsest-erasure-receipt-v1` (or `-v2`, `-v3`, after the payload's version), a NUL and the canonical JSON (RFC
+ * 8785) of the payload. The text before keeps a signature from meaning anything else.
  *
  * | member       | type    | meaning                                                                              |
  * |--------------|---------|--------------------------------------------------------------------------------------|
- * | v            | integer | version of the payload: 2 where the evidence has `unattested`, else 1                |
+ * | v            | integer | version of the payload: 3 of a subject, else 2 where the evidence has `unattested`, or 1 |
  * | db, uuid     | string  | the database: its name when the erasure was asked for, and its identity              |
  * | erasure_id   | string  | the coupon                                                                           |
  * | target       | object  | what was asked for, in the names of the wire                                         |
  * | memory_ids   | array   | the memories that were erased                                                        |
+ * | erased       | object  | of a subject only: how many records of each kind                                     |
  * | erased_txid  | object  | by branch, the newest transaction that erased the target there                       |
  * | requested_at, completed_at | integer | Unix ms                                                                |
  * | method       | string  | how it was done and proven; documented under this name                               |
@@ -24,7 +25,18 @@
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { limits } from "../../base/limits.ts";
 import { canonicalJson } from "../core/canonical-json.ts";
-import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "../core/json-shape.ts";
+import {
+  isCount,
+  isText,
+  isTimeMs,
+  listOf,
+  mapOf,
+  matching,
+  maybe,
+  oneOf,
+  shapeOf,
+  type Check,
+} from "../core/json-shape.ts";
 import { isErasureId, isMemoryId } from "../core/ids.ts";
 
 /** Entries of one list of a receipt's evidence: a few states of every branch. */
@@ -48,7 +60,12 @@ export type RecordTarget =
   | { readonly kind: "path"; readonly path: string }
   | { readonly kind: "key"; readonly ns: string; readonly key: string }
   | { readonly kind: "document"; readonly collection: string; readonly id: string }
-  | { readonly kind: "vector"; readonly collection: string; readonly id: string };
+  | { readonly kind: "vector"; readonly collection: string; readonly id: string }
+  /** Records of every kind that carry the subject, memories among them. */
+  | { readonly kind: "subject"; readonly subject: string };
+
+/** How many records of each kind an erasure by subject has removed, by the kinds' names on the wire. */
+export type ErasedKinds = Readonly<Record<string, number>>;
 
 /** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
 export interface ErasureEvidence {
@@ -90,6 +107,7 @@ export type TargetFields =
   | { readonly kv_ns: string; readonly key: string }
   | { readonly collection: string; readonly doc_id: string }
   | { readonly vector_collection: string; readonly vector_id: string }
+  | { readonly subject: string }
   | { readonly memory_id: string }
   | { readonly topic_key: string; readonly type: string }
   | { readonly session_id: string; readonly turns: boolean };
@@ -101,6 +119,7 @@ export interface CompletedErasure {
   readonly database: string;
   readonly target: ErasureTarget;
   readonly memoryIds: readonly string[];
+  readonly kinds?: ErasedKinds | undefined;
   readonly requestedAtMs: number;
   /** Where the target was erased, and by which transaction. */
   readonly points: readonly { readonly branch: string; readonly txid: number }[];
@@ -108,13 +127,15 @@ export interface CompletedErasure {
 
 /** What is signed, in the names of the wire. */
 export interface ReceiptPayload {
-  readonly v: 1 | 2;
+  readonly v: 1 | 2 | 3;
   /** The database's name when the erasure was asked for. */
   readonly db: string;
   readonly uuid: string;
   readonly erasure_id: string;
   readonly target: TargetFields;
   readonly memory_ids: readonly string[];
+  /** Of an erasure by subject, how many records of each kind. */
+  readonly erased?: ErasedKinds | undefined;
   /** By branch, the newest transaction that erased the target there. */
   readonly erased_txid: Readonly<Record<string, number>>;
   /** Unix milliseconds. */
@@ -137,7 +158,11 @@ export interface ErasureReceipt {
   readonly sig: string;
 }
 
-const domains = { 1: "palimpsest-erasure-receipt-v1", 2: "palimpsest-erasure-receipt-v2" } as const;
+const domains = {
+  1: "palimpsest-erasure-receipt-v1",
+  2: "palimpsest-erasure-receipt-v2",
+  3: "palimpsest-erasure-receipt-v3",
+} as const;
 const method = "palimpsest-erasure-1";
 
 /** In every receipt: a proof whose bounds are not stated is taken for more than it is. */
@@ -157,6 +182,7 @@ export function toTarget(fields: TargetFields): ErasureTarget {
   if ("kv_ns" in fields) return { kind: "key", ns: fields.kv_ns, key: fields.key };
   if ("doc_id" in fields) return { kind: "document", collection: fields.collection, id: fields.doc_id };
   if ("vector_id" in fields) return { kind: "vector", collection: fields.vector_collection, id: fields.vector_id };
+  if ("subject" in fields) return { kind: "subject", subject: fields.subject };
   if ("seq" in fields) return { kind: "turn", sessionId: fields.session_id, seq: fields.seq };
   return { kind: "session", sessionId: fields.session_id, turns: fields.turns };
 }
@@ -180,6 +206,8 @@ export function targetFields(target: ErasureTarget): TargetFields {
       return { collection: target.collection, doc_id: target.id };
     case "vector":
       return { vector_collection: target.collection, vector_id: target.id };
+    case "subject":
+      return { subject: target.subject };
   }
 }
 
@@ -198,13 +226,14 @@ export function receiptPayload(
 ): ReceiptPayload {
   return {
     // A reader that does not know of nodes that never came back must not take the receipt for one in which every node
-    // has answered.
-    v: evidence.unattested ? 2 : 1,
+    // has answered; nor one that does not know of subjects take it for one of memories alone.
+    v: coupon.kinds ? 3 : evidence.unattested ? 2 : 1,
     db: coupon.database,
     uuid: coupon.uuid,
     erasure_id: coupon.id,
     target: targetFields(coupon.target),
     memory_ids: coupon.memoryIds,
+    ...(coupon.kinds && { erased: coupon.kinds }),
     erased_txid: erasedTxids(coupon.points),
     requested_at: coupon.requestedAtMs,
     completed_at: completedAtMs,
@@ -229,6 +258,7 @@ const recordTargets: readonly Check[] = [
   shapeOf({ kv_ns: isText, key: isText }),
   shapeOf({ collection: isText, doc_id: isText }),
   shapeOf({ vector_collection: isText, vector_id: isText }),
+  shapeOf({ subject: isText }),
 ];
 
 /** Whether the value is a target of records, in the names of the wire. */
@@ -263,13 +293,22 @@ const payloadChecks = {
   limits: listOf(isText, erasureEvidenceEntriesMax),
 };
 
+/** Kinds of records that there are, and more to come. */
+export const erasedKindsMax = 32;
+
 const isPlain = shapeOf({ ...payloadChecks, v: oneOf(1), evidence: shapeOf(evidenceChecks) });
 const isUnattested = shapeOf({
   ...payloadChecks,
   v: oneOf(2),
   evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, erasureEvidenceEntriesMax) }),
 });
-const isPayload: Check = (value) => isPlain(value) || isUnattested(value);
+const isOfSubject = shapeOf({
+  ...payloadChecks,
+  v: oneOf(3),
+  erased: mapOf(isCount, erasedKindsMax),
+  evidence: shapeOf({ ...evidenceChecks, unattested: maybe(listOf(isText, erasureEvidenceEntriesMax)) }),
+});
+const isPayload: Check = (value) => isPlain(value) || isUnattested(value) || isOfSubject(value);
 
 const isReceipt = shapeOf({
   payload: isPayload,

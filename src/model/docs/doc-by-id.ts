@@ -7,8 +7,10 @@ import { invalid } from "../../base/faults/errors.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { checkExpected, hashOf, type Expected } from "../core/expected.ts";
 import { getField, isObject, parseJson } from "../core/docs-json.ts";
+import { putSubject, subjectOf } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { docIdBytesMax, findDoc, insertDocs, removeDoc, replaceDoc } from "./docs.ts";
+import { findCollection } from "./docs-index.ts";
 import { idField } from "./docs-path.ts";
 
 /** A document by its names. */
@@ -24,17 +26,27 @@ function checkDocName({ collection, id }: DocName): void {
   checkText("id", id, docIdBytesMax);
 }
 
-/** The document as it is stored, and its hash; undefined when there is none. */
-export function getDoc(view: View, name: DocName): { readonly doc: string; readonly hash: string } | undefined {
+/** A document as it is stored, its hash, and whom it is about where that was said. */
+interface FoundDoc {
+  readonly doc: string;
+  readonly hash: string;
+  readonly subject?: string;
+}
+
+/** The document of this id; undefined when there is none. */
+export function getDoc(view: View, name: DocName): FoundDoc | undefined {
   checkDocName(name);
   const found = findDoc(view, name.collection, name.id);
-  return found && { doc: found.doc, hash: hashOf(found.doc) };
+  if (!found) return undefined;
+  const place = findCollection(view, name.collection)!.number;
+  const subject = subjectOf(view, { kind: "document", place, owner: found.row });
+  return { doc: found.doc, hash: hashOf(found.doc), ...(subject !== undefined && { subject }) };
 }
 
 /** Puts the document in the place of the one that has its `_id`, or adds it. The `_id` in it, if any, is the same. */
 export function putDoc(
   tx: Tx,
-  input: Expected & DocName & { readonly doc: string },
+  input: Expected & DocName & { readonly doc: string; readonly subject?: string },
 ): { readonly created: boolean; readonly hash: string } {
   checkDocName(input);
   const { collection, id } = input;
@@ -43,7 +55,10 @@ export function putDoc(
   const doc = withId(input.doc, id);
   if (before) replaceDoc(tx, collection, before, doc);
   else insertDocs(tx, { collection, docs: [doc] });
-  return { created: !before, hash: hashOf(findDoc(tx, collection, id)!.doc) };
+  const put = findDoc(tx, collection, id)!;
+  const owner = { kind: "document", place: findCollection(tx, collection)!.number, owner: put.row } as const;
+  putSubject(tx, owner, input.subject);
+  return { created: !before, hash: hashOf(put.doc) };
 }
 
 /** Removes the document; without one nothing changes. */

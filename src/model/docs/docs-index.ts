@@ -73,6 +73,21 @@ export function findCollection(view: View, name: string): Collection | undefined
   return { name, number: row.collection, table: tableOfCollection(row.collection), indexes };
 }
 
+/** The names of all collections. */
+export function collectionNames(view: View): readonly string[] {
+  return view.connection
+    .all<{ name: string }>("SELECT name FROM __service_doc_collections ORDER BY collection")
+    .map(({ name }) => name);
+}
+
+/** The name of the collection of this number. */
+export function collectionName(view: View, collection: number): string {
+  return view.connection.get<{ name: string }>(
+    "SELECT name FROM __service_doc_collections WHERE collection = ?",
+    collection,
+  )!.name;
+}
+
 /** How many collections there are. */
 export function collectionCount(view: View): number {
   return view.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_doc_collections")!.n;

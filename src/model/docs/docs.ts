@@ -28,6 +28,7 @@ import {
 import { idField } from "./docs-path.ts";
 import { Bindings, elementSql, prepareQueries } from "./docs-query.ts";
 import { applyUpdate, equalParts, parseUpdate, type Update } from "./docs-update.ts";
+import { putSubject } from "../core/subjects.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -44,7 +45,7 @@ const docsMultiMax = 200_000;
  */
 export function insertDocs(
   tx: Tx,
-  input: { readonly collection: string; readonly docs: readonly string[] },
+  input: { readonly collection: string; readonly docs: readonly string[]; readonly subject?: string },
 ): { readonly ids: readonly string[] } {
   checkCollectionName("collection", input.collection);
   if (input.docs.length < 1 || input.docs.length > limits.docsInsertMax)
@@ -63,6 +64,7 @@ export function insertDocs(
         `docs[${index}].${idField} is already the ${idField} of a document in this collection`,
       );
     addEntries(tx, collection.indexes, lastInsertRowid, value);
+    putSubject(tx, { kind: "document", place: collection.number, owner: lastInsertRowid }, input.subject);
     note(tx, "doc", "created", input.collection, id);
   }
   return { ids: docs.map((doc) => doc.id) };

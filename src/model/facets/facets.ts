@@ -14,7 +14,14 @@ import {
   listTurnMetadata,
   listTypes,
 } from "./memory-facets.ts";
-import { listDocCollections, listFolders, listKeySpaces, listTables, listVectorCollections } from "./store-facets.ts";
+import {
+  listDocCollections,
+  listFolders,
+  listKeySpaces,
+  listSubjects,
+  listTables,
+  listVectorCollections,
+} from "./store-facets.ts";
 
 export const facetsDefault = 20;
 const facetsMax = 1_000;
@@ -33,6 +40,7 @@ const kinds: Readonly<Record<string, Lister>> = {
   vectors: listVectorCollections,
   files: listFolders,
   tables: listTables,
+  subjects: listSubjects,
 };
 
 /** The facets of one kind. */

@@ -3,6 +3,7 @@
  *
  * Always true: what is counted is counted by an index or not at all. Must not know: memories, transcripts.
  */
+import { fromSubject, subjectsAfter } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { findCollection } from "../docs/docs-index.ts";
 import { declaredMetric } from "../vectors/vector-metrics.ts";
@@ -78,6 +79,15 @@ export const listVectorCollections: Lister = (view, query) => {
     ({ name }) => [name],
   );
 };
+
+/** Whom records are about, with how many there are of all kinds. */
+export const listSubjects: Lister = (view, query) =>
+  pageOf(
+    subjectsAfter(view, query.after?.[0] ?? "", query.limit + 1),
+    query,
+    (name) => ({ name, ...query.looks.count(view, fromSubject, name) }),
+    (name) => [name],
+  );
 
 /** What sorts right after every path in a folder: the character after the slash that ends its name. */
 function folderEnd(folder: string): string {

@@ -9,6 +9,7 @@
 import { utf8Length } from "../../base/bytes.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
+import { putSubject, subjectOf } from "../core/subjects.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { foldersOf, rangeBelow } from "./file-path.ts";
@@ -151,25 +152,30 @@ export function checkPlace(view: View, path: string): void {
 }
 
 /** Makes the text the newest version of the path. The place must have been checked. */
-export function putText(tx: Tx, path: string, text: string, textHash: string): FileRow {
+export function putText(tx: Tx, path: string, text: string, textHash: string, subject?: string): FileRow {
   const { connection } = tx;
   if (!hasFiles(connection)) connection.exec(schema);
   const stored = Number(
     connection.get<{ row: number }>("INSERT INTO __service_file_text (text) VALUES (?) RETURNING row", text)!.row,
   );
-  return enter(tx, path, "written", undefined, { hash: textHash, size: utf8Length(text), text: stored });
+  const entered = enter(tx, path, "written", undefined, { hash: textHash, size: utf8Length(text), text: stored });
+  putSubject(tx, { kind: "file", owner: entered.row }, subject);
+  return entered;
 }
 
 /** Gives a path the text of a file that was just taken away from another. */
 export function putMoved(tx: Tx, path: string, from: FileRow): void {
-  enter(tx, path, "moved_here", from.path, from);
+  const { row } = enter(tx, path, "moved_here", from.path, from);
+  // Of another's file that was in its way nothing goes on.
+  putSubject(tx, { kind: "file", owner: row }, subjectOf(tx, { kind: "file", owner: from.row }) ?? "");
 }
 
 /** Ends the file; its versions stay. */
 export function endFile(tx: Tx, file: FileRow, change: "moved_away" | "deleted", otherPath?: string): void {
   tx.connection.run("DELETE FROM __service_file WHERE path = ?", file.path);
   unindexFile(tx, file.row);
-  addVersion(tx, file.path, change, otherPath, undefined);
+  const { row } = addVersion(tx, file.path, change, otherPath, undefined);
+  inheritSubject(tx, row, file.row);
   note(tx, "file", change, file.path);
   trim(tx, file.path);
 }
@@ -197,6 +203,7 @@ type Held = Pick<FileRow, "hash" | "size" | "text">;
 function enter(tx: Tx, path: string, change: FileChange, otherPath: string | undefined, held: Held): FileRow {
   const before = findFile(tx, path);
   const entered = addVersion(tx, path, change, otherPath, held) as FileRow;
+  if (before) inheritSubject(tx, entered.row, before.row);
   note(tx, "file", change, path);
   tx.connection.run(
     "INSERT INTO __service_file (path, row) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET row = excluded.row",
@@ -230,6 +237,30 @@ function addVersion(
     held?.size ?? null,
     held?.text ?? null,
   )!;
+}
+
+/** A version is about whom the one before it is about. */
+function inheritSubject(tx: Tx, row: number, from: number): void {
+  putSubject(tx, { kind: "file", owner: row }, subjectOf(tx, { kind: "file", owner: from }));
+}
+
+/** Removes these versions, and the files whose text they are; a path without any others is named nowhere afterwards. */
+export function removeVersions(tx: Tx, versions: readonly VersionRow[]): void {
+  for (const version of versions) {
+    const { changes } = tx.connection.run("DELETE FROM __service_file WHERE row = ?", version.row);
+    if (changes > 0) unindexFile(tx, version.row);
+    removeVersion(tx, version);
+    if (versionsOf(tx, version.path).length === 0) unnamePath(tx, version.path);
+  }
+}
+
+/** The versions of the rows in the JSON list. */
+export function versionsAt({ connection }: View, rows: string): readonly VersionRow[] {
+  return connection.all<VersionRow>(
+    `SELECT ${columns} FROM json_each(?) AS asked CROSS JOIN __service_file_version AS v ON v.row = asked.value
+     ORDER BY v.path, v.version`,
+    rows,
+  );
 }
 
 /** Lets the oldest versions go that are beyond the bounds. */

@@ -9,6 +9,7 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
 import { checkExpected, hashOf, type Expected } from "../core/expected.ts";
+import { putSubject, subjectOf } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { applyEdits, checkFileText, type FileEdit } from "./file-edits.ts";
 import { countLines, sliceLines } from "./file-lines.ts";
@@ -45,13 +46,16 @@ export function checkExpectedFile(file: FileRow | undefined, expected: Expected)
   checkExpected(file && (() => file.hash), expected, { one: "file", where: "at the path" });
 }
 
-export function putFile(tx: Tx, input: Expected & { readonly path: string; readonly text: string }): WrittenFile {
+export function putFile(
+  tx: Tx,
+  input: Expected & { readonly path: string; readonly text: string; readonly subject?: string },
+): WrittenFile {
   const path = checkFilePath("path", input.path);
   checkFileText("text", input.text);
   const before = findFile(tx, path);
   checkExpectedFile(before, input);
   if (!before) checkPlace(tx, path);
-  return store(tx, path, input.text, before);
+  return store(tx, path, input.text, before, input.subject);
 }
 
 export function editFile(
@@ -70,9 +74,10 @@ export function editFile(
   );
 }
 
-function store(tx: Tx, path: string, text: string, before: FileRow | undefined): WrittenFile {
+function store(tx: Tx, path: string, text: string, before: FileRow | undefined, subject?: string): WrittenFile {
   const hash = hashOf(text);
-  const { version, size } = before?.hash === hash ? before : putText(tx, path, text, hash);
+  if (before?.hash === hash) putSubject(tx, { kind: "file", owner: before.row }, subject);
+  const { version, size } = before?.hash === hash ? before : putText(tx, path, text, hash, subject);
   return { path, version, hash, size, created: before === undefined };
 }
 
@@ -84,6 +89,8 @@ export interface ReadFile {
   readonly size: number;
   readonly lines: number;
   readonly updatedAt: number;
+  /** Whom the version is about; absent where that was not said. */
+  readonly subject?: string;
 }
 
 interface GetInput {
@@ -101,6 +108,7 @@ export function getFile(view: View, { path: given, version, firstLine = 1, lastL
   const file = version === undefined ? findFile(view, path) : findVersion(view, path, version);
   if (!file) throw absent();
   const whole = readText(view, file);
+  const subject = subjectOf(view, { kind: "file", owner: file.row });
   return {
     path,
     text: firstLine === 1 && lastLine === undefined ? whole : sliceLines(whole, firstLine, lastLine ?? Infinity),
@@ -109,6 +117,7 @@ export function getFile(view: View, { path: given, version, firstLine = 1, lastL
     size: file.size,
     lines: countLines(whole),
     updatedAt: file.writtenAt,
+    ...(subject !== undefined && { subject }),
   };
 }
 

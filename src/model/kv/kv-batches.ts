@@ -36,9 +36,10 @@ export function kvGetMany(
 ): { readonly entries: readonly KvEntry[]; readonly remaining: readonly string[] } {
   checkCollectionName("ns", ns);
   checkKeys("keys", keys, (at) => `keys[${at}]`);
+  const columns = kvRowColumns(view);
   const rows = keys.flatMap((key) => {
     const row = view.connection.get<KvRow>(
-      `SELECT ${kvRowColumns} FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
+      `SELECT ${columns} FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
       ns,
       key,
       view.nowMs,

@@ -120,7 +120,7 @@ export function kvList(view: View, input: Listing): Page {
   const from = narrowest([including(prefix), including(start), isUp ? after : undefined], 1)!;
   const to = narrowest([excluding(prefixEnd(prefix)), excluding(end), isUp ? undefined : after], -1);
   const rows = view.connection.all<KvRow>(
-    `SELECT ${kvRowColumns} FROM __service_kv WHERE ns = ? AND key ${from.isIncluded ? ">=" : ">"} ?
+    `SELECT ${kvRowColumns(view)} FROM __service_kv WHERE ns = ? AND key ${from.isIncluded ? ">=" : ">"} ?
      ${to ? "AND key < ?" : ""} AND ${lives} ORDER BY key ${isUp ? "ASC" : "DESC"} LIMIT ?`,
     ns,
     from.key,

@@ -7,6 +7,7 @@
 import { checkCollectionName, checkKvKey } from "../../format/core/names.ts";
 import { note } from "../core/change-notes.ts";
 import { checkExpected, hashOf, type Expected } from "../core/expected.ts";
+import { putSubject, subjectColumn } from "../core/subjects.ts";
 import { checkTtl } from "../core/ttl.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -33,6 +34,8 @@ export interface KvValue {
   readonly value: Uint8Array;
   /** Unix milliseconds; absent where it stays. */
   readonly expiresAt?: number;
+  /** Whom it is about; absent where that was not said. */
+  readonly subject?: string;
 }
 
 /** A value to be stored. `ttlSecs` counts from now, 0 expires at once; without it the value stays. */
@@ -40,6 +43,8 @@ export interface KvWrite extends Expected {
   readonly key: string;
   readonly value: Uint8Array;
   readonly ttlSecs?: number;
+  /** Whom it is about: absent, it keeps what it has; empty, it has none. */
+  readonly subject?: string;
 }
 
 /** SQL that holds of a row while it lives; its parameter is the time. */
@@ -77,6 +82,13 @@ export function putValue(tx: Tx, input: KvWrite & { readonly ns: string }, place
     input.value,
   );
   if (changes > 0) note(tx, "kv", "put", input.ns, input.key);
+  if (input.subject === undefined) return;
+  const { row } = tx.connection.get<{ row: number }>(
+    "SELECT row FROM __service_kv WHERE ns = ? AND key = ?",
+    input.ns,
+    input.key,
+  )!;
+  putSubject(tx, { kind: "key", owner: row }, input.subject, `${place}subject`);
 }
 
 /** The bytes as they were stored, or undefined when the key is absent or has expired. */
@@ -88,13 +100,16 @@ export function kvGet(view: View, input: KvKey): KvValue | undefined {
 
 /** The living value of a key that was checked. */
 function readValue(view: View, { ns, key }: KvKey): KvValue | undefined {
-  const found = view.connection.get<{ value: Uint8Array; expiresAt: number | null }>(
-    `SELECT value, expires_at AS expiresAt FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
+  const found = view.connection.get<{ value: Uint8Array; expiresAt: number | null; subject: string | null }>(
+    `SELECT value, expires_at AS expiresAt, ${subjectColumn(view, "key", "__service_kv.row")} AS subject
+     FROM __service_kv WHERE ns = ? AND key = ? AND ${lives}`,
     ns,
     key,
     view.nowMs,
   );
-  return found && { value: found.value, ...(found.expiresAt !== null && { expiresAt: found.expiresAt }) };
+  if (!found) return undefined;
+  const { value, expiresAt, subject } = found;
+  return { value, ...(expiresAt !== null && { expiresAt }), ...(subject !== null && { subject }) };
 }
 
 /** Removes the key. `deleted` tells whether there was a row, expired or not. */

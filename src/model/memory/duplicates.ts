@@ -1,6 +1,6 @@
 /**
  * Which memory that is there is the same as a new one, and what makes two the same: type, topic, summary and content;
- * for a task also its session.
+ * for a task also its session, and whom it is about where that is said.
  *
  * Always true: equal memories have equal fingerprints whatever the order of their JSON fields or the spelling of their
  * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
@@ -19,6 +19,7 @@ export interface Identity {
   readonly summary: string;
   readonly content: Json;
   readonly sessionId: string | undefined;
+  readonly subject?: string | undefined;
 }
 
 /** A memory that is the same; `present` is 0 when it has expired and waits for a sweep. */
@@ -50,10 +51,11 @@ export function findDuplicate(
 
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */
 export function fingerprint(identity: Identity): Uint8Array {
-  const { type, topicKey = null, summary, content, sessionId = null } = identity;
+  const { type, topicKey = null, summary, content, sessionId = null, subject } = identity;
+  const about = subject === undefined ? [] : [subject];
   return hash(
     "sha256",
-    canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null]),
+    canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null, ...about]),
     "buffer",
   );
 }

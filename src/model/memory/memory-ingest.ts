@@ -25,6 +25,7 @@ import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "../core/session-row.ts";
+import { checkSubject, putSubject } from "../core/subjects.ts";
 import { checkTtl } from "../core/ttl.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx } from "../core/transaction.ts";
@@ -53,6 +54,8 @@ export interface MemoryInput {
   readonly ttlSecs?: number;
   /** JSON text of an object. No part of what makes two memories the same. */
   readonly metadata?: string;
+  /** Whom it is about; part of what makes two memories the same. */
+  readonly subject?: string;
   /** Pins it, and the existing one of a duplicate; false and absent change nothing. */
   readonly pinned?: boolean;
   /** Whether it waits for a review instead of being taken in. */
@@ -90,7 +93,7 @@ export function checkMemoryCount(count: number): void {
 
 /** Refuses one memory of an ingest that could not be taken; `name` is its place. */
 export function checkMemory(name: string, memory: MemoryInput): void {
-  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
+  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata, subject } = memory;
   if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
   checkText(`${name}.summary`, summary, summaryBytesMax);
   if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
@@ -104,6 +107,7 @@ export function checkMemory(name: string, memory: MemoryInput): void {
   if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
   if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
+  if (subject !== undefined) checkSubject(`${name}.subject`, subject);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
     checkTtl(`${name}.ttl`, ttlSecs);
@@ -147,6 +151,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
     ...memory,
     topicKey: memory.topicKey,
     sessionId: memory.sessionId,
+    subject: memory.subject,
     content: content.value,
   });
   const same = findPresent(tx, identity, "active");
@@ -160,6 +165,7 @@ export function takeIn(tx: Tx, memory: MemoryInput, arrival: Arrival): TakenIn {
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   if (memory.type === "instruction" && !memory.proposed) indexInstructions(tx);
   if (memory.pinned) pinMemory(tx, row);
+  putSubject(tx, { kind: "memory", owner: row }, memory.subject);
   indexMemory(tx, row, memory.summary.length + content.text.length + (memory.keywords?.length ?? 0));
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   if (isBatched(tx.connection)) noteFingerprint(tx, row);

@@ -1,6 +1,7 @@
 /** A memory as it is given out. */
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { joinedPins } from "./memory-pins.ts";
+import { subjectColumn } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { stateOf } from "../standing/states.ts";
 
@@ -49,6 +50,8 @@ export interface MemoryRecord {
   expiresAt?: number;
   /** JSON text of an object; absent when it was stored with none. */
   metadata?: string;
+  /** Whom it is about; absent where that was not said. */
+  subject?: string;
   /** Where it is pinned only. */
   pinned?: true;
   /** On a recall only: fused relevance. */
@@ -64,7 +67,8 @@ export interface MemoryRecord {
 }
 
 /** A record as SQL gives it. */
-type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "status" | "completedAt"> & {
+type FoundRecord = Omit<MemoryRecord, "expiresAt" | "metadata" | "pinned" | "subject" | "status" | "completedAt"> & {
+  readonly subject: string | null;
   readonly supersededAt: number | null;
   readonly expiresAt: number | null;
   readonly metadata: string | null;
@@ -80,16 +84,18 @@ export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[
        m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy,
             m.superseded_at AS supersededAt, m.expires_at AS expiresAt,
-            ${column} AS metadata, ${pins.column} AS pinned
+            ${column} AS metadata, ${pins.column} AS pinned,
+            ${subjectColumn(view, "memory", "m.row")} AS subject
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value
        ${join} ${pins.join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, pinned, supersededBy, supersededAt, ...record }) => ({
+  return found.map(({ expiresAt, metadata, pinned, subject, supersededBy, supersededAt, ...record }) => ({
     ...record,
     ...standing(supersededBy, supersededAt),
     ...(expiresAt !== null && { expiresAt }),
     ...(metadata !== null && { metadata }),
+    ...(subject !== null && { subject }),
     ...(pinned === 1 && { pinned: true as const }),
   }));
 }

@@ -9,6 +9,7 @@ import { metadataCondition } from "../docs/memory-metadata.ts";
 import { checkFilter } from "../docs/metadata-filter.ts";
 import { presence } from "./memory-presence.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
+import { checkSubject, subjectCondition } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { activeOnly, memoryStates, type MemoryState } from "../standing/states.ts";
 
@@ -18,6 +19,8 @@ export interface Filters {
   readonly types?: readonly string[];
   readonly sessionId?: string;
   readonly source?: string;
+  /** Whom it is about. */
+  readonly subject?: string;
   readonly includeSuperseded?: boolean;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean;
@@ -33,13 +36,14 @@ export interface Filters {
 
 /** Refuses filters that no state of the database could answer. Reads nothing. */
 export function checkFilters(filters: Filters): void {
-  const { types, sessionId, source, filter } = filters;
+  const { types, sessionId, source, subject, filter } = filters;
   checkStates(filters);
   for (const type of types ?? []) {
     if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
   }
   if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
+  if (subject !== undefined) checkSubject("subject", subject);
   if (filter !== undefined) checkFilter("filter", filter);
 }
 
@@ -111,6 +115,11 @@ export function buildConditions(view: View, filters: Filters): Conditions {
     all.push(
       `EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`,
     );
+  if (filters.subject !== undefined) {
+    const about = subjectCondition(view, "memory", "m.row", filters.subject);
+    all.push(about.sql);
+    params.push(...about.params);
+  }
   if (filters.filter !== undefined) {
     // Last, as it costs the most.
     const metadata = metadataCondition(view, filters.filter);

@@ -9,6 +9,7 @@ import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { checkAnswerBytes, readContent } from "../core/content.ts";
 import { touchSession } from "../core/session-row.ts";
+import { checkSubject, putSubject, subjectColumn } from "../core/subjects.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { turnFilter, type TurnFilters } from "./turn-filters.ts";
@@ -35,6 +36,8 @@ export interface TurnRecord {
   turnId?: string;
   /** JSON text of an object, if it has some. */
   metadata?: string;
+  /** Whom it is about; absent where that was not said. */
+  subject?: string;
 }
 
 /** The one vector space of all turns of a database, or undefined while none has a vector. */
@@ -44,6 +47,8 @@ function turnSpace(view: View): VectorSpace | undefined {
 
 /** A turn as it is given: `content` is JSON text that `readContent` gave. */
 export interface NewTurn extends TurnDetails {
+  /** Whom it is about. */
+  readonly subject?: string | undefined;
   readonly role: string;
   readonly content: string;
   readonly embedding?: Float32Array | undefined;
@@ -62,15 +67,17 @@ export function appendTurn(
     readonly content: string;
     readonly embedding?: Float32Array;
     readonly embeddedBy?: Maker;
+    readonly subject?: string;
   },
 ): { seq: number; embedding?: Embedded } {
-  const { sessionId, role, embedding, embeddedBy } = input;
+  const { sessionId, role, embedding, embeddedBy, subject } = input;
   checkSessionId(sessionId);
   checkText("role", role, limits.roleBytesMax);
   const { text: content } = readContent("content", input.content);
   if (embedding) checkEmbedding("embedding", embedding);
+  if (subject !== undefined) checkSubject("subject", subject);
   const seq = lastSeq(tx, sessionId) + 1;
-  const embedded = insertTurn(tx, sessionId, seq, { role, content, embedding, embeddedBy });
+  const embedded = insertTurn(tx, sessionId, seq, { role, content, embedding, embeddedBy, subject });
   touchSession(tx, sessionId);
   return embedded ? { seq, embedding: embedded } : { seq };
 }
@@ -88,6 +95,7 @@ export function insertTurn(tx: Tx, sessionId: string, seq: number, turn: NewTurn
   );
   note(tx, "turn", "created", sessionId, seq);
   putDetails(tx, row, sessionId, turn);
+  putSubject(tx, { kind: "turn", owner: row }, turn.subject);
   indexTurn(tx, row, content.length);
   return embed(tx, "turn", row, turn);
 }
@@ -116,15 +124,18 @@ export function loadTurns(
 ): TurnRecord[] {
   checkAnswerBytes(field, rows);
   const { join, columns } = joinedDetails(view);
-  const turns = view.connection.all<TurnRecord & { turnId: string | null; metadata: string | null }>(
-    `SELECT ${turnColumns}, ${columns} FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
-      `wanted.value ${join} ORDER BY wanted.key`,
+  const turns = view.connection.all<
+    TurnRecord & { turnId: string | null; metadata: string | null; subject: string | null }
+  >(
+    `SELECT ${turnColumns}, ${columns}, ${subjectColumn(view, "turn", "t.row")} AS subject FROM json_each(?) AS wanted
+     CROSS JOIN __service_turn AS t ON t.row = wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(rows.map(({ row }) => row)),
   );
-  return turns.map(({ turnId, metadata, ...turn }) => ({
+  return turns.map(({ turnId, metadata, subject, ...turn }) => ({
     ...turn,
     ...(turnId !== null && { turnId }),
     ...(metadata !== null && { metadata }),
+    ...(subject !== null && { subject }),
   }));
 }
 

@@ -12,6 +12,7 @@ import { checkSessionId, checkText } from "../../format/core/names.ts";
 import { readContent } from "../core/content.ts";
 import { canonicalText, storedJson } from "../core/docs-json.ts";
 import { touchSession } from "../core/session-row.ts";
+import { checkSubject } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import type { Embedded } from "../memory/memory-vectors.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
@@ -66,6 +67,7 @@ function readTurns(turns: readonly NewTurn[]): readonly NewTurn[] {
     checkText(`${place}role`, turn.role, limits.roleBytesMax);
     const { text: content } = readContent(`${place}content`, turn.content);
     const details = readDetails(place, turn);
+    if (turn.subject !== undefined) checkSubject(`${place}subject`, turn.subject);
     if (turn.embedding) checkEmbedding(`${place}embedding`, turn.embedding);
     bytes += utf8Length(content) + utf8Length(details.metadata ?? "");
     if (bytes > turnsBatchBytesMax)
@@ -133,8 +135,9 @@ export function replaceTurns(tx: Tx, given: ReplaceInput): { removed: number; tu
 }
 
 /** What tells one request from another; vectors may be made anew for the same text. */
-function toRequest({ role, content, turnId, metadata }: NewTurn): readonly (string | null)[] {
-  return [role, content, turnId ?? null, metadata ?? null];
+function toRequest({ role, content, turnId, metadata, subject }: NewTurn): readonly (string | null)[] {
+  const about = subject === undefined ? [] : [subject];
+  return [role, content, turnId ?? null, metadata ?? null, ...about];
 }
 
 /** Writes the turns; `met` answers for one whose id a turn of the session has already, by that one's row. */

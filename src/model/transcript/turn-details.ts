@@ -102,14 +102,15 @@ export interface DetailStart {
   readonly metadataBytes: number | null;
 }
 
-/** The details of the session's turns, or of one of them. */
-export function detailStarts(view: View, sessionId: string, seq: number | undefined): readonly DetailStart[] {
+/** The details of the session's turns, or of those whose numbers stand in the JSON list. */
+export function detailStarts(view: View, sessionId: string, seqs: string | null): readonly DetailStart[] {
   if (!view.connection.hasTable(table)) return [];
   return view.connection.all(
     `SELECT d.mark, octet_length(d.turn_id) AS turnIdBytes, octet_length(d.metadata) AS metadataBytes
      FROM __service_turn AS t CROSS JOIN ${table} AS d ON d.turn = t.row WHERE t.session_id = ?
-       AND t.seq = coalesce(?, t.seq) ORDER BY t.seq`,
+       AND (? IS NULL OR t.seq IN (SELECT value FROM json_each(?))) ORDER BY t.seq`,
     sessionId,
-    seq ?? null,
+    seqs,
+    seqs,
   );
 }

@@ -9,6 +9,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkSessionId, checkText } from "../../format/core/names.ts";
 import type { SqlParameter } from "../../sqlite/connection/connection.ts";
+import { checkSubject, subjectCondition } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { checkFilter } from "../docs/metadata-filter.ts";
 import { loadTurns, type TurnRecord } from "./transcript.ts";
@@ -35,13 +36,15 @@ export interface TurnListInput {
   readonly fromSeq?: number;
   readonly toSeq?: number;
   readonly role?: string;
+  /** Whom they are about. */
+  readonly subject?: string;
   /** JSON text. */
   readonly filter?: string;
 }
 
 /** Refuses a request that no state of the database could answer. Reads nothing. */
 export function checkTurnList(input: TurnListInput): void {
-  const { sessionId, order, limit, cursor, fromSeq, toSeq, role, filter } = input;
+  const { sessionId, order, limit, cursor, fromSeq, toSeq, role, subject, filter } = input;
   checkSessionId(sessionId);
   if (order !== undefined && order !== "asc" && order !== "desc")
     throw invalid("order must be asc, oldest first, or desc, newest first");
@@ -50,6 +53,7 @@ export function checkTurnList(input: TurnListInput): void {
   checkSeq("from_seq", fromSeq);
   checkSeq("to_seq", toSeq);
   if (role !== undefined) checkText("role", role, limits.roleBytesMax);
+  if (subject !== undefined) checkSubject("subject", subject);
   if (filter !== undefined) checkFilter("filter", filter);
   if (cursor !== undefined) decodeCursor(cursor, order !== "desc");
 }
@@ -92,9 +96,10 @@ interface Conditions {
   readonly params: readonly SqlParameter[];
 }
 
-function buildConditions(view: View, { role, filter }: TurnListInput): Conditions {
+function buildConditions(view: View, { role, subject, filter }: TurnListInput): Conditions {
   const conditions = [
     ...(role === undefined ? [] : [{ sql: "t.role = ?", params: [role] }]),
+    ...(subject === undefined ? [] : [subjectCondition(view, "turn", "t.row", subject)]),
     ...(filter === undefined ? [] : [turnCondition(view, filter)]),
   ];
   return {

@@ -10,6 +10,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName, checkText } from "../../format/core/names.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
+import { putSubject, subjectOf } from "../core/subjects.ts";
 import { note } from "../core/change-notes.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
@@ -24,6 +25,8 @@ export interface VectorInput {
   readonly id: string;
   readonly embedding: Float32Array;
   readonly metadata?: string;
+  /** Whom it is about: absent, it keeps what it has; empty, it has none. */
+  readonly subject?: string;
 }
 
 /** A vector as a list shows it. */
@@ -33,6 +36,8 @@ export interface VectorItem {
   readonly metadata?: string;
   /** Its numbers, where they are asked for: direction times length, to within rounding. */
   readonly embedding?: Float32Array;
+  /** Whom it is about; absent where that was not said. */
+  readonly subject?: string;
 }
 
 /** Refuses a vector that has not the dimension of its collection. `field` says which one. */
@@ -102,7 +107,7 @@ export function upsertVector(
 function upsertOne(
   tx: Tx,
   { collection, metric }: { readonly collection: string; readonly metric: string | undefined },
-  { id, embedding, metadata: given }: VectorInput,
+  { id, embedding, metadata: given, subject }: VectorInput,
   place: string,
 ): void {
   checkText(`${place}id`, id, vectorIdBytesMax);
@@ -116,6 +121,7 @@ function upsertOne(
     tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id).lastInsertRowid;
   putVector(tx, space, owner, embedding);
   putDetail(tx, space, owner, computeLength(embedding), metadata);
+  putSubject(tx, { kind: "vector", owner }, subject, `${place}subject`);
   note(tx, "vector", "put", collection, id);
 }
 
@@ -191,8 +197,10 @@ export function readItem(
     owner,
   );
   assert(item, "every vector of a collection belongs to an item");
+  const subject = subjectOf(view, { kind: "vector", owner });
   return {
     id: item.id,
+    ...(subject !== undefined && { subject }),
     ...(item.metadata !== null && shown.includeMetadata !== false && { metadata: item.metadata }),
     ...(shown.includeVectors && { embedding: readNumbers(view, space, owner, item.length) }),
   };

@@ -18,7 +18,7 @@ import {
   type VectorItem,
 } from "./vector-collections.ts";
 import { buildCondition, details, computeLength, lengthRange, readLengths } from "./vector-details.ts";
-import { distanceBy, leastDistance, searchedMetric, type VectorMetric } from "./vector-metrics.ts";
+import { declaredMetric, distanceBy, leastDistance, searchedMetric, type VectorMetric } from "./vector-metrics.ts";
 import { checkEmbedding, nearest, type OwnerFilter, type VectorSpace } from "./vectors.ts";
 
 const vectorSearchMax = 1000;
@@ -49,7 +49,7 @@ interface VectorSearch {
 export function searchVectors(
   view: View,
   { collection, vector, id, k = limits.vectorSearchDefault, filter, metric, ...shown }: VectorSearch,
-): { readonly hits: readonly VectorHit[]; readonly metric: VectorMetric } {
+): { readonly hits: readonly VectorHit[]; readonly metric?: VectorMetric } {
   checkCollectionName("collection", collection);
   if ((vector === undefined) === (id === undefined)) throw invalid("give either vector or id");
   if (vector !== undefined) checkEmbedding("vector", vector);
@@ -61,7 +61,8 @@ export function searchVectors(
   const used = searchedMetric(view, collection, space, metric);
   const self = space && id !== undefined ? findOwner(view, space, id) : undefined;
   if (id !== undefined && self === undefined) throw new ServiceError("not_found", "no vector has this id");
-  if (!space) return { hits: [], metric: used };
+  if (!space) return { hits: [] };
+  const declared = declaredMetric(view, space);
   if (vector !== undefined) checkDimension("vector", vector, collection, space);
   const want = Math.min(k, vectorSearchMax);
   if (shown.includeVectors && want * space.dimension > vectorHitNumbersMax)
@@ -74,7 +75,7 @@ export function searchVectors(
   const found = ranked(view, space, { vector: query, want, metric: used, allowed });
   return {
     hits: found.map(({ owner, distance }) => ({ ...readItem(view, space, owner, shown), distance })),
-    metric: used,
+    ...(declared !== undefined && { metric: declared }),
   };
 }
 

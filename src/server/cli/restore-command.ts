@@ -12,7 +12,8 @@ import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
 import { isWritten } from "../../engine/history/catalogs.ts";
 import { readHistory } from "../../engine/history/branch-history.ts";
-import { findRestorePlan, type Plan } from "../../engine/history/timelines.ts";
+import type { Plan } from "../../engine/history/timelines.ts";
+import { findPastPlan } from "../../engine/segments/past-point.ts";
 import { lostCatalog } from "../../engine/api/missing-objects.ts";
 import { materialise } from "../../engine/segments/restore.ts";
 import { isUuid } from "../../format/core/binary.ts";
@@ -74,7 +75,7 @@ export function restoreCommand(): Command {
     )
     .addOption(new Option("--uuid <uuid>", "identity of the database, also after its deletion"))
     .addOption(new Option("--branch <name>", "branch").default(mainBranch))
-    .addOption(new Option("--at <point>", "checkpoint or transaction id (default: the newest state)"))
+    .addOption(new Option("--at <point>", "checkpoint, transaction id or time (default: the newest state)"))
     .addOption(new Option("--out <file>", "file to write; it must not exist"))
     .addOption(
       new Option("--all", "a whole fleet, from a backup that --object-store names").conflicts([
@@ -196,19 +197,11 @@ async function findBranchId(store: ObjectStore, uuid: string, branchName: string
   return mainBranch;
 }
 
-/** How to restore the point: a checkpoint's name, else a transaction id, else the newest state. */
+/** How to restore the point: a checkpoint's name, a transaction id, a time, else the newest state. */
 async function planTo(store: ObjectStore, manifest: Manifest, at: string | undefined): Promise<Plan> {
   const history = await readHistory(store, manifest);
-  const named = history.checkpoints.find(({ name }) => name === at);
-  const txid = at === undefined ? manifest.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
-  if (txid === undefined) throw notFound(`the branch has no checkpoint ${at}`);
-  const plan = findRestorePlan(manifest, history, txid);
-  if (!plan)
-    throw notFound(
-      `transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a ` +
-        "state of this branch",
-    );
-  return plan;
+  const source = { store, uuid: manifest.uuid, press: threadedPress, disk: realDisk };
+  return findPastPlan(source, { manifest, history, cutoffMs: undefined }, at ?? String(manifest.txid));
 }
 
 /** Writes a line whenever another tenth has been read. */

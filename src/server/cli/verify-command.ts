@@ -233,6 +233,7 @@ function formatTarget(target: TargetFields): string {
   if ("kv_ns" in target) return `the key ${shown(target.key)} in ${shown(target.kv_ns)}`;
   if ("doc_id" in target) return `the document ${shown(target.doc_id)} of ${shown(target.collection)}`;
   if ("vector_id" in target) return `the vector ${shown(target.vector_id)} of ${shown(target.vector_collection)}`;
+  if ("subject" in target) return `every record of subject ${shown(target.subject)}`;
   if ("seq" in target) return `turn ${target.seq} of session ${shown(target.session_id)}`;
   return `session ${shown(target.session_id)}${target.turns ? ", its transcript too" : ", without its transcript"}`;
 }

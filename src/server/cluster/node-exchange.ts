@@ -267,6 +267,7 @@ function mayEver({ kind, scope }: CallerTold, call: PortCall): boolean {
   switch (call.kind) {
     case "read":
     case "sql-read":
+    case "diff":
     case "sync":
       return true;
     case "write":

@@ -25,6 +25,8 @@ import type { Kind } from "./setting-kinds.ts";
 export const writeQueueDepthDefault = 256;
 const hotHandlesDefault = 50_000;
 export const idleCloseMs = 30_000;
+/** Dozens of small databases, or a few large ones. */
+const pastBytesDefault = 1024 * 1024 * 1024;
 /** Each takes a handle and half a second's puts at the start of a node. */
 const spareDatabasesDefault = 8;
 const spareDatabasesMax = 1_000;
@@ -248,6 +250,12 @@ export const settings = {
     timerSecs,
     idleCloseMs / 1000,
     "seconds after which an unused database is closed",
+  ),
+  pastBytesMax: given(
+    "SERVICE_PAST_BYTES",
+    bytes,
+    pastBytesDefault,
+    "bytes of disk for earlier states that are kept restored to be read again",
   ),
   spareDatabases: given(
     "SERVICE_SPARE_DATABASES",

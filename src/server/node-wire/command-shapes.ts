@@ -46,6 +46,7 @@ const filters = {
   types: maybe(list(text)),
   sessionId: maybe(text),
   source: maybe(text),
+  subject: maybe(text),
   includeSuperseded: maybe(boolean),
   includeCompleted: maybe(boolean),
   states: maybe(list(text)),
@@ -74,6 +75,7 @@ const memory = record<WriteInput<"memory.ingest">["memories"][number]>({
   source: maybe(text),
   ttlSecs: maybe(number),
   metadata: maybe(text),
+  subject: maybe(text),
   pinned: maybe(boolean),
   proposed: maybe(boolean),
 });
@@ -83,11 +85,12 @@ const newTurn = record<WriteInput<"turn.append_many">["turns"][number]>({
   content: text,
   turnId: maybe(text),
   metadata: maybe(text),
+  subject: maybe(text),
   embedding: maybe(vector),
   embeddedBy: maybe(maker),
 });
 
-const vectorItem = { id: text, embedding: vector, metadata: maybe(text) };
+const vectorItem = { id: text, embedding: vector, metadata: maybe(text), subject: maybe(text) };
 
 const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   oldText: maybe(text),
@@ -106,6 +109,7 @@ const recordTargets = {
   key: record<Named<"key">>({ kind: oneOf("key"), ns: text, key: text }),
   document: record<Named<"document">>({ kind: oneOf("document"), collection: text, id: text }),
   vector: record<Named<"vector">>({ kind: oneOf("vector"), collection: text, id: text }),
+  subject: record<Named<"subject">>({ kind: oneOf("subject"), subject: text }),
 };
 
 const erasedRecords = record<ErasedRecords>({
@@ -121,7 +125,7 @@ const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   ...recordTargets,
 });
 
-const kvWrite = { key: text, value: bytes, ttlSecs: maybe(number) };
+const kvWrite = { key: text, value: bytes, ttlSecs: maybe(number), subject: maybe(text) };
 
 /** Of a write on a condition. */
 const expected = { ifMatch: maybe(text), ifAbsent: maybe(boolean) };
@@ -167,6 +171,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     sessionId: text,
     role: text,
     content: text,
+    subject: maybe(text),
     embedding: maybe(vector),
     embeddedBy: maybe(maker),
   }),
@@ -190,10 +195,10 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "kv.delete": record({ ns: text, key: text, ifMatch: maybe(text) }),
   "kv.put_many": record({ ns: text, items: list(record({ ...kvWrite, ...expected })) }),
   "kv.delete_many": record({ ns: text, items: list(record({ key: text, ifMatch: maybe(text) })) }),
-  "docs.insert": record({ collection: text, docs: list(text) }),
+  "docs.insert": record({ collection: text, docs: list(text), subject: maybe(text) }),
   "docs.update": record({ collection: text, filter: text, update: text, multi: boolean, upsert: maybe(boolean) }),
   "docs.delete": record({ collection: text, filter: text, multi: boolean }),
-  "docs.put": record({ collection: text, id: text, doc: text, ...expected }),
+  "docs.put": record({ collection: text, id: text, doc: text, subject: maybe(text), ...expected }),
   "docs.remove": record({ collection: text, id: text, ...expected }),
   "docs.index": record({ collection: text, path: text }),
   "docs.unindex": record({ collection: text, path: text }),
@@ -211,7 +216,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
     filter: maybe(text),
     cursor: maybe(text),
   }),
-  "file.put": record({ path: text, text, ...expected }),
+  "file.put": record({ path: text, text, subject: maybe(text), ...expected }),
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
@@ -273,6 +278,7 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
     fromSeq: maybe(number),
     toSeq: maybe(number),
     role: maybe(text),
+    subject: maybe(text),
     filter: maybe(text),
   }),
   "turn.search": record({ sessionId: maybe(text), vector, k: maybe(number) }),

@@ -28,6 +28,7 @@ import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
 import { actShape, batchShape, readShapes, writeShapes } from "./command-shapes.ts";
+import { diffShape, type PastRead, pastShape } from "./past-shapes.ts";
 import { malformed } from "./malformed-message.ts";
 import type { PayloadCodec } from "./node-protocol.ts";
 import type { Shape } from "./payload-shapes.ts";
@@ -40,7 +41,7 @@ const callKinds = {
   sync: CallKind.SYNC,
   branch: CallKind.BRANCH,
   drop: CallKind.DROP,
-} as const satisfies Record<PortCall["kind"], CallKind>;
+} as const satisfies Record<Exclude<PortCall["kind"], "diff">, CallKind>;
 
 const consistencies = { primary: ReadConsistency.PRIMARY, cached: ReadConsistency.CACHED } as const satisfies Record<
   Consistency,
@@ -60,6 +61,13 @@ const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as cons
   WireReason
 >;
 
+/**
+ * The command of reads of an earlier state, by which a build that knows of none refuses them: it would answer from the
+ * newest one.
+ */
+const pastCommand = "past";
+const diffCommand = "diff";
+
 /** A command and a field are no longer together, and what is longer is not repeated. */
 const toldCharsMax = 128;
 
@@ -75,8 +83,7 @@ export function encodeCall(
     branch: target.branch,
     ...(target.retention && { retention: target.retention }),
     ...(target.database !== undefined && { database: target.database }),
-    kind: callKinds[call.kind],
-    command: call.kind === "write" || call.kind === "read" ? call.command : "",
+    ...chooseCommand(call),
     payload: codec.encode(choosePayload(call)),
     budgetMs,
     minTxid: BigInt(minTxid),
@@ -156,7 +163,23 @@ export function decodeOutcome(
   return { answer: { value: codec.decode(payload), txid: decodeNumber(txid), durableTxid: decodeNumber(durableTxid) } };
 }
 
+function chooseCommand(call: PortCall): Pick<Call, "kind" | "command"> {
+  if (toPastRead(call)) return { kind: CallKind.READ, command: pastCommand };
+  if (call.kind === "diff") return { kind: CallKind.READ, command: diffCommand };
+  const command = call.kind === "write" || call.kind === "read" ? call.command : "";
+  return { kind: callKinds[call.kind], command };
+}
+
+/** What the payload of a read of an earlier state is; undefined for every other call. */
+function toPastRead(call: PortCall): PastRead | undefined {
+  if ((call.kind !== "read" && call.kind !== "sql-read") || call.at === undefined) return undefined;
+  const { at } = call;
+  return call.kind === "read" ? { at, command: call.command, input: call.input } : { at, batch: call.batch };
+}
+
 function choosePayload(call: PortCall): unknown {
+  const pastRead = toPastRead(call);
+  if (pastRead) return pastRead;
   switch (call.kind) {
     case "write":
     case "read":
@@ -166,6 +189,8 @@ function choosePayload(call: PortCall): unknown {
       return call.batch;
     case "branch":
       return call.act;
+    case "diff":
+      return call.asked;
     case "sync":
     case "drop":
       return undefined;
@@ -180,6 +205,8 @@ function decodePortCall({ kind: wireKind, command }: Call, payload: Uint8Array, 
       if (!isKey(writeShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, writeShapes[command] as Shape<unknown>) };
     case "read":
+      if (command === diffCommand) return { kind: "diff", asked: read("diff", diffShape) };
+      if (command === pastCommand) return decodePastRead(read("past", pastShape));
       if (!isKey(readShapes, command)) throw unknownTo(command);
       return { kind, command, input: read<unknown>(command, readShapes[command] as Shape<unknown>) };
     case "sql-write":
@@ -191,6 +218,13 @@ function decodePortCall({ kind: wireKind, command }: Call, payload: Uint8Array, 
     case "drop":
       return { kind };
   }
+}
+
+/** A read of an earlier state. */
+function decodePastRead({ at, command, input, batch }: PastRead): PortCall {
+  if (batch) return { kind: "sql-read", batch, at };
+  if (command === undefined || !isKey(readShapes, command)) throw unknownTo(command ?? "a read without a command");
+  return { kind: "read", command, input: shaped(input, command, readShapes[command] as Shape<unknown>), at };
 }
 
 function isKey<Table extends object>(table: Table, key: string): key is keyof Table & string {

@@ -68,6 +68,7 @@ export async function engineSettings({
     logCheckpointBytes: walCheckpointBytes,
     acceptRollback: config.acceptRollback,
     spareDatabases: config.spareDatabases,
+    pastBytesMax: config.pastBytesMax,
   };
 }
 

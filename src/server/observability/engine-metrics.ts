@@ -85,6 +85,9 @@ const engineRows: readonly EngineRow[] = [
     "Time since the copy that was looked after least recently was compared with its manifest",
     ({ replicas }) => replicas.lookedMsMax / 1_000,
   ],
+  ["gauge", "past_states", "Earlier states that are kept restored to be read", ({ past }) => past.states],
+  ["gauge", "past_bytes", "Bytes of these on the disk", ({ past }) => past.bytes],
+  ["counter", "past_restores_total", "Earlier states that were restored to be read", ({ past }) => past.restored],
   [
     "gauge",
     "quarantined_files",

@@ -10,6 +10,7 @@ import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { type AnyEndpoint, Credential, isStream, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
 import { isRequired } from "../../service/call/constraints.ts";
+import { atParameter } from "./rest-router.ts";
 import type { Schema } from "./openapi-constraints.ts";
 import { getComment, SchemaCollection } from "./openapi-schema.ts";
 
@@ -147,6 +148,7 @@ function describeParameters(endpoint: AnyEndpoint, schemas: SchemaCollection): r
   return [
     ...fromPath,
     ...fromQuery,
+    ...(endpoint.rule.at ? [atQuery] : []),
     ...listHeaderNames(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
   ];
 }
@@ -164,6 +166,7 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
     "Service-Branch",
     "Service-Min-Txid",
     "Service-Consistency",
+    ...(endpoint.rule.at ? (["Service-At"] as const) : []),
     ...durability,
     ...repeatable,
     ...(isConditional(endpoint) ? (["If-Match"] as const) : []),
@@ -260,6 +263,7 @@ export function listErrorCodes(endpoint: AnyEndpoint): readonly ErrorCode[] {
   if (endpoint.bodyField !== undefined) codes.push("payload_too_large");
   if (namesDatabase) codes.push("database_not_found");
   if (rule.txid) codes.push("branch_not_found", "conflict");
+  if (rule.at) codes.push("not_found");
   return [...new Set([...codes, ...(rule.errors as ErrorCode[])])];
 }
 
@@ -303,6 +307,11 @@ const headerParameters = {
     "`primary`: from the writer. `cached`: a copy may answer.",
     { type: "string", enum: ["primary", "cached"] },
   ),
+  "Service-At": headerParameter(
+    "Service-At",
+    "The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query.",
+    { type: "string" },
+  ),
   "Service-Durability": headerParameter(
     "Service-Durability",
     "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
@@ -328,6 +337,9 @@ const headerParameters = {
   ),
 } as const;
 
+/** The header `Service-At` as a parameter of the query. */
+const atQuery: Json = { ...headerParameters["Service-At"], name: atParameter, in: "query" };
+
 function headerParameter(name: string, description: string, schema: Schema): Json {
   return { name, in: "header", required: false, description, schema };
 }
@@ -350,6 +362,10 @@ const responseHeaders: Json = {
   "Service-Expires-At": {
     description: "When the value expires, in Unix milliseconds; absent where it stays.",
     schema: { type: "integer", format: "int64" },
+  },
+  "Service-Subject": {
+    description: "Whom the value is about, percent-encoded; absent where that was not said.",
+    schema: { type: "string" },
   },
   ETag: {
     description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",

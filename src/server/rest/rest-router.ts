@@ -128,14 +128,20 @@ function decodeOnce(text: string, where: string): string {
   }
 }
 
+/** The query parameter that is the header `Service-At`, of endpoints that take it. */
+export const atParameter = "at";
+
 /** Reads the parameters of one endpoint's query string. */
 export class QueryReader {
   readonly #readers: ReadonlyMap<string, ReadParameter>;
   readonly #names: string;
 
-  constructor(fields: AnyEndpoint["queryFields"]) {
-    this.#readers = new Map(fields.map((field: DescField) => [field.name, compileParameter(field)]));
-    this.#names = fields.map((field) => field.name).join(", ") || "none";
+  constructor({ queryFields, rule }: Pick<AnyEndpoint, "queryFields" | "rule">) {
+    const fields = queryFields.map((field: DescField) => [field.name, compileParameter(field)] as const);
+    assert(!rule.at || fields.every(([name]) => name !== atParameter), "the state that is read is in no message");
+    // Read before, as the header is.
+    this.#readers = new Map([...fields, ...(rule.at ? [[atParameter, () => {}] as const] : [])]);
+    this.#names = [...this.#readers.keys()].join(", ") || "none";
   }
 
   /**
@@ -157,6 +163,15 @@ export class QueryReader {
       reader(message, value);
     }
   }
+}
+
+/** The state that the query asks for; undefined where it asks for none. Throws for a malformed escape. */
+export function readAtParameter(query: string): string | undefined {
+  for (const pair of query.split("&")) {
+    const [name, value] = splitOnce(pair, "=");
+    if (decodeParameter(name) === atParameter) return decodeParameter(value ?? "");
+  }
+  return undefined;
 }
 
 function decodeParameter(text: string): string {

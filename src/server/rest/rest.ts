@@ -24,7 +24,14 @@ import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { requireEventStream, sendEvents } from "./event-stream.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
-import { parseHostDatabase, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
+import {
+  parseHostDatabase,
+  type Match,
+  methodNotAllowed,
+  QueryReader,
+  readAtParameter,
+  Router,
+} from "./rest-router.ts";
 import type { MeasuredRequest, RequestMetrics } from "../wire/request-metrics.ts";
 import { WireCall } from "../wire/wire-call.ts";
 
@@ -136,6 +143,7 @@ class Rest {
         message: buildMessage(match, hostDatabase),
         rest,
         hostDatabase,
+        at: query !== "" && match.route.endpoint.rule.at ? readAtParameter(query) : undefined,
         trace: visit.trace,
         deadlineMs: undefined,
       };
@@ -179,13 +187,13 @@ class Rest {
   }
 
   #compile(endpoint: AnyEndpoint, segments: readonly PathSegment[]): Route {
-    const { method, bodyField, bodyFields, queryFields, rule } = endpoint;
+    const { method, bodyField, bodyFields, rule } = endpoint;
     const pathFields = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : []));
     return {
       endpoint,
       pathFields,
       hostField: segments === endpoint.hostSegments ? "db" : undefined,
-      query: new QueryReader(queryFields),
+      query: new QueryReader(endpoint),
       body: bodyField === undefined ? undefined : compileRequestBody(endpoint, bodyField, bodyFields),
       bodyBytesMax: rule.body === BodyCap.DATA ? this.#options.dataBodyBytesMax : limits.controlBodyBytesMax,
       write: method.output.typeName === HttpBodySchema.typeName ? undefined : compileWriter(method.output),

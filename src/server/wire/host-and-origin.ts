@@ -53,13 +53,14 @@ const corsHeaders = [
   "Service-Min-Txid",
   "Service-Consistency",
   "Service-Durability",
+  "Service-At",
   "If-Match",
   "If-None-Match",
   "Idempotency-Key",
 ].join(", ");
 const corsExposed =
-  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Service-Expires-At, ETag, Idempotency-Replayed, " +
-  "Retry-After, Grpc-Status, " +
+  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Service-Expires-At, Service-Subject, ETag, " +
+  "Idempotency-Replayed, Retry-After, Grpc-Status, " +
   "Grpc-Message, Grpc-Status-Details-Bin";
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;

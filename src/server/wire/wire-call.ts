@@ -5,6 +5,7 @@
  * costs as much as finding the route. Must not know: how a wire reads a message, what a method does.
  */
 import type { Message } from "@bufbuild/protobuf";
+import { invalid } from "../../base/faults/errors.ts";
 import type { Trace } from "../../base/trace.ts";
 import { type Call, type CallHeaders, readCallHeaders, type RestOfCall } from "../../service/call/call.ts";
 import type { AnyEndpoint } from "../../service/call/methods.ts";
@@ -16,7 +17,10 @@ import type { WireRequest, WireResponse } from "./listener.ts";
 export type KnownOfCall = Pick<
   Call,
   "endpoint" | "message" | "rest" | "hostDatabase" | "trace" | "deadlineMs" | "answerValuesMax"
->;
+> & {
+  /** The header `Service-At`, where the wire has it elsewhere too. */
+  readonly at?: string | undefined;
+};
 
 /** The call that a request makes. */
 export class WireCall implements Call {
@@ -45,7 +49,10 @@ export class WireCall implements Call {
     this.trace = known.trace;
     this.deadlineMs = known.deadlineMs;
     this.answerValuesMax = known.answerValuesMax;
-    this.headers = readCallHeaders((name) => request.headers[name] as string | undefined);
+    const headers = readCallHeaders((name) => request.headers[name] as string | undefined);
+    if (known.at !== undefined && headers.at !== undefined && headers.at !== known.at)
+      throw invalid("the state to read is given twice, with different values: as a query and as Service-At");
+    this.headers = known.at === undefined ? headers : { ...headers, at: known.at };
     this.remoteAddress = readRemoteAddress(request);
   }
 

@@ -22,6 +22,8 @@ export interface CallHeaders {
   readonly ifMatch?: string | undefined;
   readonly ifNoneMatch?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** On REST also given as a query parameter. */
+  readonly at?: string | undefined;
   readonly lastEventId?: string | undefined;
 }
 
@@ -35,6 +37,7 @@ export const callHeaderNames = {
   ifMatch: "if-match",
   ifNoneMatch: "if-none-match",
   idempotencyKey: "idempotency-key",
+  at: "service-at",
   lastEventId: "last-event-id",
 } as const satisfies Record<keyof CallHeaders, string>;
 
@@ -49,6 +52,7 @@ export function readCallHeaders(getHeader: (name: string) => string | undefined)
     ifMatch: getHeader(callHeaderNames.ifMatch),
     ifNoneMatch: getHeader(callHeaderNames.ifNoneMatch),
     idempotencyKey: getHeader(callHeaderNames.idempotencyKey),
+    at: getHeader(callHeaderNames.at),
     lastEventId: getHeader(callHeaderNames.lastEventId),
   };
 }

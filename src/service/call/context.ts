@@ -41,6 +41,8 @@ export interface Context {
   /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
   durable: boolean;
   consistency: "primary" | "cached" | undefined;
+  /** The earlier state that a read is of; undefined for the newest. */
+  at: string | undefined;
   /** The keys of the writes that the call makes, where the caller may repeat it. */
   idempotency: Idempotency | undefined;
   /** Set by the part that learns it; becomes the `Service-Txid` header. */
@@ -55,6 +57,8 @@ export interface Context {
   entityTag: string | undefined;
   /** When what the answer holds expires, in Unix milliseconds; becomes the `Service-Expires-At` header. */
   expiresAt: number | undefined;
+  /** Whom what the answer holds is about; becomes the `Service-Subject` header. */
+  subject: string | undefined;
   /**
    * Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the
    * node.
@@ -93,9 +97,9 @@ export function handlerEntries<Service extends DescService>(
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  const { call, deadlineMs, minTxid, durable, consistency, identity, idempotency } = context;
+  const { call, deadlineMs, minTxid, durable, consistency, at, identity, idempotency } = context;
   const caller = callerTold(identity);
-  return { deadlineMs, minTxid, durable, consistency, bytes, caller, idempotency, trace: call.trace };
+  return { deadlineMs, minTxid, durable, consistency, at, bytes, caller, idempotency, trace: call.trace };
 }
 
 function callerTold(identity: Identity): CallerTold {

@@ -33,7 +33,7 @@ export function turnMessage(turn: TurnRecord): Turn {
     seq: BigInt(turn.seq),
     role: turn.role,
     createdAt: BigInt(turn.createdAt),
-    ...present({ distance: turn.distance, turnId: turn.turnId }),
+    ...present({ distance: turn.distance, turnId: turn.turnId, subject: turn.subject }),
   });
   setJson(message, "content", turn.content);
   if (turn.metadata !== undefined) setJson(message, "metadata", turn.metadata);

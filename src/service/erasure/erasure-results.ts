@@ -91,7 +91,7 @@ export class ErasureResults {
         action: "erasure.completed",
         resource: coupon.id,
         outcome: "ok",
-        count: coupon.records?.length ?? coupon.memoryIds.length,
+        count: (coupon.records?.length ?? 0) + coupon.memoryIds.length,
         identity: { kind: "internal" },
       });
     await this.#deleteNotes(coupon);

@@ -5,6 +5,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import { checkCollectionName, checkKvKey, checkSessionId, checkText } from "../../format/core/names.ts";
+import { checkSubject } from "../../model/core/subjects.ts";
 import { docIdBytesMax } from "../../model/docs/docs.ts";
 import { checkFilePath } from "../../model/files/file-path.ts";
 import { memoryTypes, type MemoryType } from "../../model/memory/memory-record.ts";
@@ -78,6 +79,11 @@ const targets: readonly {
       return { kind: "vector", collection, id: checkText("vector_id", vectorId, vectorIdBytesMax) };
     },
   },
+  {
+    names: "subject",
+    isGiven: ({ subject }) => subject !== undefined,
+    parse: ({ subject }) => ({ kind: "subject", subject: checkSubject("subject", subject!) }),
+  },
 ];
 
 /** The one target of the request. Throws invalid_request for none, for several and for half of one. */
@@ -106,5 +112,7 @@ export function targetMessage(target: ErasureTarget): MessageInitShape<typeof Er
       return { collection: target.collection, docId: target.id };
     case "vector":
       return { vectorCollection: target.collection, vectorId: target.id };
+    case "subject":
+      return { subject: target.subject };
   }
 }

@@ -41,6 +41,7 @@ const unknownTarget: Readonly<Record<ErasureTarget["kind"], string>> = {
   key: "the namespace has no such key",
   document: "no document of the collection has this id",
   vector: "no vector of the collection has this id",
+  subject: "no record is of this subject",
 };
 
 /** Refusals that say that there is nothing to erase. */
@@ -197,11 +198,19 @@ export class Erasures {
       const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
       const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
       if (!value.found) throw new ServiceError("not_found", unknownTarget[coupon.target.kind], { txid });
-      const { memoryIds, records, traces, branchId, ancestors } = value;
+      const { memoryIds, records, kinds, traces, branchId, ancestors } = value;
       const points = [{ branch: target.branch, branchId, txid, ancestors }];
       const erased = await coupons.change(uuid, id, (now) =>
         now.status === "begun"
-          ? { ...now, status: "pending", memoryIds, ...(records && { records }), traces, points }
+          ? {
+              ...now,
+              status: "pending",
+              memoryIds,
+              ...(records && { records }),
+              ...(kinds && { kinds }),
+              traces,
+              points,
+            }
           : undefined,
       );
       this.#eraser.hold(erased);

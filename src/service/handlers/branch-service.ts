@@ -7,15 +7,47 @@
 import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
+import { checkState } from "../../format/core/state-names.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
+const differencesDefault = 100;
+const differencesMax = 1_000;
+
 type BranchHandlers = ServiceHandlers<typeof BranchService>;
 
 function optionalBigInt(value: number | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(value);
+}
+
+/** What differs between two states. */
+function diffHandlers(node: NodeParts): Pick<BranchHandlers, "diffStates"> {
+  return {
+    async diffStates(request, context) {
+      const { from, fromBranch, to, cursor, limit = differencesDefault } = request;
+      if (from === undefined && fromBranch === undefined && cursor === undefined)
+        throw invalid("from or from_branch must say which earlier state is compared");
+      const target = await databaseTarget(node, context, request.db);
+      if (from !== undefined) checkState("from", from);
+      if (to !== undefined) checkState("to", to);
+      const asked = {
+        limit: Math.min(limit, differencesMax),
+        ...present({ from, fromBranch, to, cursor }),
+      };
+      const { value, txid } = seen(context, await node.engine.diff(target, asked, engineOptions(context)));
+      const differences = value.differences.map(({ before, after, ...rest }) => ({
+        ...present(rest),
+        kind: rest.kind,
+        change: rest.change,
+        name: rest.name,
+        ...present({ before: optionalBigInt(before), after: optionalBigInt(after) }),
+      }));
+      const next = present({ nextCursor: value.cursor });
+      return { from: BigInt(value.from), to: BigInt(value.to), differences, txid, ...next };
+    },
+  };
 }
 
 function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "listBranches" | "deleteBranch"> {
@@ -108,5 +140,5 @@ function historyHandlers(
 }
 
 export function branchHandlers(node: NodeParts): BranchHandlers {
-  return { ...lifeHandlers(node), ...historyHandlers(node) };
+  return { ...lifeHandlers(node), ...historyHandlers(node), ...diffHandlers(node) };
 }

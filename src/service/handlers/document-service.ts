@@ -40,7 +40,12 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
       const bytes = docs.reduce((sum, doc) => sum + doc.length, 0);
       const { value, txid } = seen(
         context,
-        await node.engine.write(target, "docs.insert", { collection, docs }, engineOptions(context, bytes)),
+        await node.engine.write(
+          target,
+          "docs.insert",
+          { collection, docs, ...present({ subject: request.subject }) },
+          engineOptions(context, bytes),
+        ),
       );
       return { ids: [...value.ids], txid };
     },
@@ -84,7 +89,7 @@ function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "de
       const doc = jsonText(request, "doc") ?? "{}";
       const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
       const target = await databaseTarget(node, context, request.db);
-      const input = { collection, id, doc, ...expected };
+      const input = { collection, id, doc, ...expected, ...present({ subject: request.subject }) };
       const { value, txid } = seen(
         context,
         await node.engine.write(target, "docs.put", input, engineOptions(context, doc.length)),
@@ -100,7 +105,7 @@ function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "de
       );
       if (!value) throw new ServiceError("not_found", "no document of the collection has this _id");
       tagged(context, value.hash);
-      const response = create(GetDocResponseSchema, { hash: value.hash, txid });
+      const response = create(GetDocResponseSchema, { hash: value.hash, txid, ...present({ subject: value.subject }) });
       setJson(response, "doc", value.doc);
       return response;
     },

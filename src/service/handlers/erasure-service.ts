@@ -1,11 +1,15 @@
 /** Erasures over the wires: what may be erased, and what a coupon looks like. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
-import { ErasureCouponSchema, type MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import {
+  type ErasedRecordsSchema,
+  ErasureCouponSchema,
+  type MemoryService,
+} from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import type { EffectivePolicy } from "../../control/databases/policies.ts";
 import { isRecordId } from "../../format/audit/audit-event.ts";
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
-import { erasedTxids, type ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
+import { erasedTxids, type ErasedKinds, type ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import { checkBranchName, profileDatabaseName } from "../../format/core/names.ts";
 import { isErasureId } from "../../format/core/ids.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "../call/context.ts";
@@ -40,6 +44,14 @@ function pickNames(nodes: readonly string[], names: Readonly<Record<string, stri
   return known.length === 0 ? undefined : Object.fromEntries(known);
 }
 
+/** How many of each kind, as the message has them. */
+function erasedMessage({
+  file_versions: fileVersions,
+  ...kinds
+}: ErasedKinds): MessageInitShape<typeof ErasedRecordsSchema> {
+  return present({ ...kinds, fileVersions });
+}
+
 /** What the coupon says, for the wire. */
 function couponMessage(
   coupon: ErasureCoupon,
@@ -63,6 +75,7 @@ function couponMessage(
       receipt: receipt && { ...receipt, payload: receipt.payload as unknown as JsonObject },
       waitingFor,
       records: coupon.records?.length,
+      erased: coupon.kinds && erasedMessage(coupon.kinds),
     }),
   });
 }

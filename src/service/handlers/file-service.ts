@@ -36,8 +36,12 @@ function writers(node: NodeParts): Pick<FileHandlers, "putFile" | "editFile" | "
     return { ...value, txid };
   };
   return {
-    async putFile({ db, path, text, ifMatch, ifAbsent }, context) {
-      const expected = { ...expectedHash(ifMatch, context), ...expectsNone(ifAbsent, context) };
+    async putFile({ db, path, text, ifMatch, ifAbsent, subject }, context) {
+      const expected = {
+        ...expectedHash(ifMatch, context),
+        ...expectsNone(ifAbsent, context),
+        ...present({ subject }),
+      };
       return written(context, await write(node, context, db, "file.put", { path, text, ...expected }, text.length));
     },
     async editFile({ db, path, edits, ifMatch }, context) {

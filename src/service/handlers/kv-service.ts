@@ -22,7 +22,7 @@ type KvHandlers = Pick<
   "listKeys" | "getValue" | "putValue" | "deleteValue" | "getValues" | "putValues" | "deleteValues"
 >;
 
-function entryMessage({ key, size, expiresAt, value }: KvEntry): ValueEntry {
+function entryMessage({ key, size, expiresAt, value, subject }: KvEntry): ValueEntry {
   const text = value && decodeUtf8(value);
   return create(ValueEntrySchema, {
     key,
@@ -32,6 +32,7 @@ function entryMessage({ key, size, expiresAt, value }: KvEntry): ValueEntry {
       text,
       bytes: text === undefined ? value : undefined,
       hash: value && hashOf(value),
+      subject,
     }),
   });
 }
@@ -58,12 +59,14 @@ function singles(node: NodeParts): Pick<KvHandlers, "getValue" | "putValue" | "d
       if (!value) throw new ServiceError("not_found", "no live value has this key");
       tagged(context, hashOf(value.value));
       context.expiresAt = value.expiresAt;
+      context.subject = value.subject;
       return { contentType: "text/plain", data: value.value };
     },
     async putValue(request, context) {
       const value = request.value?.data ?? new Uint8Array(0);
       const expected = { ...expectedHash(request.ifMatch, context), ...expectsNone(request.ifAbsent, context) };
-      const input = { ns: request.ns, key: request.key, value, ...expected, ...present({ ttlSecs: request.ttl }) };
+      const { ns, key, ttl, subject } = request;
+      const input = { ns, key, value, ...expected, ...present({ ttlSecs: ttl, subject }) };
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -97,7 +100,12 @@ function batches(node: NodeParts): Pick<KvHandlers, "getValues" | "putValues" | 
       const items = request.items.map((item, at) => ({
         key: item.key,
         value: readValue(item, at),
-        ...present({ ttlSecs: item.ttl, ifMatch: item.ifMatch, ifAbsent: item.ifAbsent || undefined }),
+        ...present({
+          ttlSecs: item.ttl,
+          ifMatch: item.ifMatch,
+          ifAbsent: item.ifAbsent || undefined,
+          subject: item.subject,
+        }),
       }));
       const bytes = items.reduce((sum, { value }) => sum + value.length, 0);
       const target = await databaseTarget(node, context, request.db);
@@ -135,8 +143,8 @@ export function kvHandlers(node: NodeParts): KvHandlers {
         ...present({ prefix, start, end, order, cursor, include }),
       };
       const { value, txid } = seen(context, await node.engine.read(target, "kv.list", input, engineOptions(context)));
-      const entries = (value.entries ?? []).map(entryMessage);
-      return { keys: [...value.keys], entries, ...present({ nextCursor: value.nextCursor }), txid };
+      const entries = value.entries && { values: value.entries.map(entryMessage) };
+      return { keys: [...value.keys], ...present({ entries, nextCursor: value.nextCursor }), txid };
     },
   };
 }

@@ -66,6 +66,8 @@ export async function executeSql(
     );
     if (value.kind === "done") return { results: value.results.map(resultMessage), txid };
   }
+  if (context.at !== undefined)
+    throw invalid("Service-At is for reads: an earlier state cannot be written; fork it instead");
   context.mutates = true;
   await context.demand("write");
   const { value, txid } = seen(context, await node.engine.sqlWrite(target, batch, options));

@@ -52,7 +52,8 @@ export interface ProfileAddress {
 }
 
 /**
- * The branch of a profile's memory, or undefined when the profile does not exist (404 when the caller has seen a txid).
+ * The branch of a profile's memory, or undefined when the profile does not exist (404 when the caller has seen a txid,
+ * or asks for an earlier state).
  */
 export async function findProfileTarget(
   node: NodeParts,
@@ -63,7 +64,7 @@ export async function findProfileTarget(
   const branch = resolveBranch([address.branch, context.call.headers.branch]);
   const record = await node.databases.find(name);
   if (record) return buildTarget(node, context, record, branch);
-  if (context.minTxid > 0)
+  if (context.minTxid > 0 || context.at !== undefined)
     throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
   return undefined;
 }

@@ -21,7 +21,7 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
       sessionId: request.session,
       role: request.role,
       content,
-      ...present({ embedding }),
+      ...present({ embedding, subject: request.subject }),
     };
     const target = await databaseTarget(node, context, request.db);
     // Only a namespace has a policy that lets text out.
@@ -42,7 +42,7 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
 
 /** The page that is asked for; undefined when the last turns are. */
 function parsePage(request: ListTurnsRequest, sessionId: string): TurnListInput | undefined {
-  const { last, order, limit, cursor, fromSeq, toSeq, role, filter } = request;
+  const { last, order, limit, cursor, fromSeq, toSeq, role, subject, filter } = request;
   const asked = present({
     order,
     limit,
@@ -50,11 +50,12 @@ function parsePage(request: ListTurnsRequest, sessionId: string): TurnListInput 
     fromSeq: fromSeq === undefined ? undefined : Number(fromSeq),
     toSeq: toSeq === undefined ? undefined : Number(toSeq),
     role,
+    subject,
     filter,
   });
   if (Object.keys(asked).length === 0) return undefined;
   if (last !== undefined)
-    throw invalid("give last alone, or order, limit, cursor, from_seq, to_seq, role and filter without it");
+    throw invalid("give last alone, or order, limit, cursor, from_seq, to_seq, role, subject and filter without it");
   const page = { sessionId, ...asked };
   checkTurnList(page);
   return page;

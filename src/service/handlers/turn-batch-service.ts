@@ -26,6 +26,7 @@ function parseTurn(turn: TurnInput, at: number): NewTurn {
     ...present({
       turnId: turn.turnId,
       metadata: jsonText(turn, "metadata"),
+      subject: turn.subject,
       embedding: turn.embedding && requiredVector(`turns[${at}].embedding`, turn.embedding),
     }),
   };

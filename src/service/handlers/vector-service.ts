@@ -27,16 +27,19 @@ function withMetadata<Kind extends Message>(message: Kind, metadata: string | un
   return message;
 }
 
-/** The numbers as a field of a message, if there are some. */
-function numbers({ embedding }: VectorItem): { readonly embedding?: { readonly values: number[] } } {
-  return embedding ? { embedding: { values: [...embedding] } } : {};
+/** The numbers and the subject as fields of a message, if there are some. */
+function shownFields({ embedding, subject }: VectorItem): { embedding?: { values: number[] }; subject?: string } {
+  return present({ embedding: embedding && { values: [...embedding] }, subject });
 }
 
-function parseInput(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
+function parseInput(
+  place: string,
+  message: Pick<VectorInputMessage, "id" | "embedding" | "subject"> & Message,
+): VectorInput {
   return {
     id: message.id,
     embedding: requiredVector(`${place}embedding`, message.embedding),
-    ...present({ metadata: jsonText(message, "metadata") }),
+    ...present({ metadata: jsonText(message, "metadata"), subject: message.subject }),
   };
 }
 
@@ -107,7 +110,7 @@ function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "delet
   };
 }
 
-function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listVectors" | "getVector"> {
+function searchers(node: NodeParts): Pick<VectorHandlers, "searchVectors"> {
   return {
     async searchVectors(request, context) {
       const collection = request.coll;
@@ -131,12 +134,20 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
       );
       return {
         hits: value.hits.map((hit) =>
-          withMetadata(create(VectorHitSchema, { id: hit.id, distance: hit.distance, ...numbers(hit) }), hit.metadata),
+          withMetadata(
+            create(VectorHitSchema, { id: hit.id, distance: hit.distance, ...shownFields(hit) }),
+            hit.metadata,
+          ),
         ),
-        metric: value.metric,
+        ...present({ metric: value.metric }),
         txid,
       };
     },
+  };
+}
+
+function readers(node: NodeParts): Pick<VectorHandlers, "listVectors" | "getVector"> {
+  return {
     async listVectors(request, context) {
       const input = {
         collection: request.coll,
@@ -149,7 +160,7 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
         await node.engine.read(target, "vector.list", input, engineOptions(context)),
       );
       const vectors = value.vectors.map((item) =>
-        withMetadata(create(VectorItemSchema, { id: item.id, ...numbers(item) }), item.metadata),
+        withMetadata(create(VectorItemSchema, { id: item.id, ...shownFields(item) }), item.metadata),
       );
       return { vectors, txid, ...present({ nextCursor: value.nextCursor }) };
     },
@@ -161,12 +172,15 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
         await node.engine.read(target, "vector.get", { collection, id: request.id }, engineOptions(context)),
       );
       if (!value) throw new ServiceError("not_found", "no vector has this id");
-      return withMetadata(create(GetVectorResponseSchema, { id: value.id, ...numbers(value), txid }), value.metadata);
+      return withMetadata(
+        create(GetVectorResponseSchema, { id: value.id, ...shownFields(value), txid }),
+        value.metadata,
+      );
     },
   };
 }
 
 /** The handlers of vectors. */
 export function vectorHandlers(node: NodeParts): VectorHandlers {
-  return { ...writers(node), ...removers(node), ...readers(node) };
+  return { ...writers(node), ...removers(node), ...searchers(node), ...readers(node) };
 }

@@ -26,6 +26,7 @@ function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): 
       topicKey: request.topicKey,
       sessionId: request.sessionId,
       source: request.source,
+      subject: request.subject,
       createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
       createdToMs: createdTo === undefined ? undefined : Number(createdTo),
       states: request.status?.split(","),

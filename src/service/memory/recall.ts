@@ -50,6 +50,7 @@ function parseRecall(request: RecallRequest): RecallInput {
       types: request.types?.values,
       sessionId: request.sessionId,
       source: request.source,
+      subject: request.subject,
       createdFromMs: since === undefined ? undefined : Number(since),
       createdToMs: until === undefined ? undefined : Number(until),
       filter: jsonText(request, "filter"),

@@ -137,7 +137,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
       action: "erasure.requested",
       writes: true,
       made: (answer) => (answer as ErasureCoupon).id,
-      count: (answer) => (answer as ErasureCoupon).records ?? (answer as ErasureCoupon).memoryIds.length,
+      count: (answer) => ((answer as ErasureCoupon).records ?? 0) + (answer as ErasureCoupon).memoryIds.length,
     },
   ],
   ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],

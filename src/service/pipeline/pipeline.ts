@@ -14,6 +14,7 @@ import { anonymous } from "../../control/access/identity.ts";
 import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
+import { checkState } from "../../format/core/state-names.ts";
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 import { compileCheck } from "../call/message-checks.ts";
@@ -53,6 +54,7 @@ const durableTxidHeader = "Service-Durable-Txid";
 const erasureIdHeader = "Service-Erasure-Id";
 const entityTagHeader = "ETag";
 const expiresAtHeader = "Service-Expires-At";
+const subjectHeader = "Service-Subject";
 const repeatHeader = "Idempotency-Replayed";
 
 /** Builds the pipeline over a table of handlers. */
@@ -162,6 +164,7 @@ function listHeaders({
   erasureId,
   entityTag,
   expiresAt,
+  subject,
   isRepeat,
 }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
@@ -170,6 +173,7 @@ function listHeaders({
   if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   if (entityTag !== undefined) headers.push([entityTagHeader, entityTag]);
   if (expiresAt !== undefined) headers.push([expiresAtHeader, String(expiresAt)]);
+  if (subject !== undefined) headers.push([subjectHeader, encodeURIComponent(subject)]);
   if (isRepeat) headers.push([repeatHeader, "true"]);
   return headers;
 }
@@ -199,6 +203,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     deadlineMs: 0,
     minTxid: 0,
     consistency: undefined,
+    at: undefined,
     idempotency: undefined,
     isRepeat: false,
     durable: options.durability === "durable",
@@ -207,6 +212,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     erasureId: undefined,
     entityTag: undefined,
     expiresAt: undefined,
+    subject: undefined,
     egress: undefined,
     mutates: false,
   };
@@ -219,6 +225,13 @@ function parseMinTxid(text: string | undefined): number {
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(txid))
     throw invalid("Service-Min-Txid must be a transaction id, a non-negative integer");
   return txid;
+}
+
+/** The earlier state that a read is asked to be of. A call that is no read of a database refuses it. */
+function readAt({ headers: { at }, endpoint: { rule } }: Call): string | undefined {
+  if (at === undefined) return undefined;
+  if (!rule.at) throw invalid("Service-At is for reads of a database: this call takes none");
+  return checkState("Service-At", at);
 }
 
 /** Judges what the headers ask for, and notes it. */
@@ -234,4 +247,5 @@ function readHeaders(call: Call, context: Context): void {
   context.consistency = consistency;
   context.durable ||= durability === "durable";
   context.idempotency = readIdempotency(call);
+  context.at = readAt(call);
 }

@@ -65,6 +65,8 @@ class MemoryInputDict(TypedDict, total=False):
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
     status: str | None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -121,6 +123,8 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """Memories in these states only, as with ListMemories. Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas."""
     include_completed: bool | None
     """Also tasks that were completed."""
+    subject: str | None
+    """Memories of this subject only."""
 
 
 class MinScore(TypedDict, total=False):
@@ -181,6 +185,8 @@ class RecallRequest(TypedDict, total=False):
     """So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list."""
     include_completed: bool | None
     """Also tasks that were completed."""
+    subject: str | None
+    """Memories of this subject only."""
 
 
 class ContextSectionInput(TypedDict, total=False):
@@ -269,6 +275,8 @@ class CreateErasureRequest(TypedDict, total=False):
     """Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -."""
     vector_id: str | None
     """The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text."""
+    subject: str | None
+    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404)."""
 
 
 class ReembedRequest(TypedDict, total=False):
@@ -301,6 +309,8 @@ class AppendTurnRequest(TypedDict, total=False):
     """What was said: any JSON, at most 1 MiB."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by."""
 
 
 class TurnInput(TypedDict, total=False):
@@ -315,6 +325,8 @@ class TurnInput(TypedDict, total=False):
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same."""
 
 
 class AppendTurnsRequest(TypedDict, total=False):
@@ -409,6 +421,8 @@ class ValueInput(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no value under the key."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class PutValuesRequest(TypedDict, total=False):
@@ -435,6 +449,8 @@ class InsertDocsRequest(TypedDict, total=False):
     """What DataService.InsertDocs takes."""
     docs: Required[Sequence[Mapping[str, Json]]]
     """The documents, at most 1000 of at most 1 MiB each. `_id` is a string; without one a document gets a ULID. An `_id` that exists is `already_exists` (409)."""
+    subject: str | None
+    """Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class PutDocRequest(TypedDict, total=False):
@@ -445,6 +461,8 @@ class PutDocRequest(TypedDict, total=False):
     """Only if the document that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class FindDocsRequest(TypedDict, total=False):
@@ -515,6 +533,8 @@ class UpsertVectorRequest(TypedDict, total=False):
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some."""
     metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class VectorInput(TypedDict, total=False):
@@ -525,6 +545,8 @@ class VectorInput(TypedDict, total=False):
     """Its numbers."""
     metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
+    subject: str | None
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class UpsertVectorsRequest(TypedDict, total=False):
@@ -571,6 +593,8 @@ class PutFileRequest(TypedDict, total=False):
     """Only if the file has this hash; `*`: only if there is a file. Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no file at the path."""
+    subject: str | None
+    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none."""
 
 
 class FileEdit(TypedDict, total=False):
@@ -624,7 +648,7 @@ class CreateBranchRequest(TypedDict, total=False):
     ttl: int | None
     """Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays."""
     at: str | float | None
-    """The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
+    """The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
 
 
 class CreateCheckpointRequest(TypedDict, total=False):
@@ -636,7 +660,7 @@ class CreateCheckpointRequest(TypedDict, total=False):
 class RewindBranchRequest(TypedDict, total=False):
     """What BranchService.RewindBranch takes."""
     to: Required[str | float]
-    """A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404)."""
+    """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404)."""
 
 
 class ReadAuditQuery(TypedDict, total=False):
@@ -717,12 +741,18 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas."""
     include_completed: bool
     """Also tasks that were completed."""
+    subject: str
+    """Memories of this subject only."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetMemoryQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
     """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class UpdateMemoryQuery(TypedDict, total=False):
@@ -753,18 +783,24 @@ class RecallQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/recall."""
     branch: str
     """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetContextQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/context."""
     branch: str
     """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class AskQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/ask."""
     branch: str
     """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ExtractQuery(TypedDict, total=False):
@@ -783,6 +819,8 @@ class ListSessionsQuery(TypedDict, total=False):
     """`next_cursor` of the page before. A session that is active meanwhile moves to the front, which a later page does not show."""
     include_turns: bool
     """Also count each session's turns and give the times of its first and last one. A page that counts ends early when it has counted 200,000 turns."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class EndSessionQuery(TypedDict, total=False):
@@ -841,12 +879,28 @@ class ListTurnsQuery(TypedDict, total=False):
     """Only turns of this role. Must be 1 to 64 bytes of UTF-8 text."""
     filter: str
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
+    subject: str
+    """Only turns of this subject."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchTurnsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/memory/{session}/search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class ExecuteSqlQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/sql."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ListFacetsQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/facets."""
     kind: str
-    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them."""
+    """`types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files`, `tables` or `subjects`. Absent: all of them."""
     limit: int
     """How many facets of a kind, at most 1000; more are given as 1000."""
     cursor: str
@@ -869,12 +923,16 @@ class ListKeysQuery(TypedDict, total=False):
     """`asc` or `desc`. Absent: `asc`."""
     include: str
     """What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetValueQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/kv/{ns}/{key}."""
     consistency: str
     """`primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class PutValueQuery(TypedDict, total=False):
@@ -885,6 +943,8 @@ class PutValueQuery(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
+    subject: str
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
 
 
 class DeleteValueQuery(TypedDict, total=False):
@@ -893,10 +953,28 @@ class DeleteValueQuery(TypedDict, total=False):
     """Only if the value that is there has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
+class GetValuesQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/kv_batch/{ns}/get."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class GetDocQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/docs/{coll}/items/{id}."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
 class DeleteDocQuery(TypedDict, total=False):
     """The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}."""
     if_match: str
     """Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *."""
+
+
+class FindDocsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/docs/{coll}/find."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ListDocCollectionsQuery(TypedDict, total=False):
@@ -917,6 +995,20 @@ class ListVectorsQuery(TypedDict, total=False):
     """Only vectors whose metadata meets this filter, JSON in the language of DataService.FindDocs; a vector without metadata counts as `{}`. A page looks at 20,000 vectors at most, and may have few or none and more after it."""
     include_vectors: bool
     """Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class GetVectorQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/vectors/{coll}/items/{id}."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchVectorsQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/vectors/{coll}/search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class GetFileQuery(TypedDict, total=False):
@@ -927,6 +1019,8 @@ class GetFileQuery(TypedDict, total=False):
     """The first line to give, from 1; absent: from the beginning."""
     last_line: int
     """The last line to give; absent, or behind the end: to the end."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class DeleteFilesQuery(TypedDict, total=False):
@@ -949,6 +1043,34 @@ class ListFilesQuery(TypedDict, total=False):
     """Entries on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class ListFileVersionsQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/files/{path}/versions."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class SearchFilesQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/file_search."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class DiffStatesQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/diff."""
+    from_: str
+    """The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`."""
+    from_branch: str
+    """The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
+    to: str
+    """The later state, named as `from` is. Absent: the newest."""
+    limit: int
+    """How many differences on a page, at most 1000; more are given as 1000."""
+    cursor: str
+    """`next_cursor` of the page before: the next page compares the very same two states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1185,6 +1307,8 @@ class MemoryInput:
     """Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on."""
     status: str | None = None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
+    subject: str | None = None
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1265,6 +1389,8 @@ class Memory:
     """`proposed`: it waits for a review. `completed`: a task that is done. Absent otherwise: then it is active, or superseded where `superseded_by` says so."""
     completed_at: int | None = None
     """When the task was completed, in Unix milliseconds; on completed tasks only."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1364,6 +1490,8 @@ class Turn:
     """The id that its caller gave it; absent when it has none."""
     metadata: Mapping[str, Json] | None = None
     """What else is known of it; absent when it has none."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1518,7 +1646,9 @@ class ErasureCoupon:
     nodes: Mapping[str, Json] | None = None
     """The names (`SERVICE_NODE_ID`) of the nodes that the receipt tells of, by their identities, as far as they are known. No part of what is signed."""
     records: int | None = None
-    """How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were."""
+    """How many records beside memories were erased: turns, versions of files, keys, documents or vectors; absent where only memories can have been."""
+    erased: ErasedRecords | None = None
+    """Of an erasure by subject, how many of each kind were erased; absent on others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1550,6 +1680,8 @@ class ErasureTarget:
     """The collection of a vector."""
     vector_id: str | None = None
     """The id of a vector."""
+    subject: str | None = None
+    """A subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1572,6 +1704,23 @@ class ErasureReceipt:
     """The id of the key that signed."""
     sig: str
     """The signature, base64url, over `palimpsest-erasure-receipt-v1` (`-v2` where the payload's `v` is 2), a NUL, and the canonical JSON (RFC 8785) of `payload`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedRecords:
+    """How many records of a subject were erased, by kind; a kind of which there were none is absent."""
+    memories: int | None = None
+    """Memories."""
+    turns: int | None = None
+    """Turns."""
+    file_versions: int | None = None
+    """Versions of files."""
+    documents: int | None = None
+    """Documents."""
+    keys: int | None = None
+    """Keys."""
+    vectors: int | None = None
+    """Vectors of collections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1794,7 +1943,7 @@ class Facet:
     indexes: Sequence[str]
     """Of a collection of documents, the paths of its indexes."""
     count: int | None = None
-    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables."""
+    """How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows, records of a subject. Absent where they are not counted: rows of virtual tables."""
     type: str | None = None
     """Of a topic, the type of its memories."""
     dimension: int | None = None
@@ -1812,8 +1961,8 @@ class ListKeysResponse:
     """Where the next page begins; null on the last page."""
     txid: int
     """The transaction id of the state that was read."""
-    entries: Sequence[ValueEntry]
-    """One for each of the keys, in their order, where `include` asks for them; else none."""
+    entries: Sequence[ValueEntry] | None = None
+    """One for each of the keys, in their order; absent where `include` does not ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1831,6 +1980,8 @@ class ValueEntry:
     """The value where it is not UTF-8, in base64; absent where `text` is there or values are not asked for."""
     hash: str | None = None
     """SHA-256 of the value's bytes, in hexadecimal: what `if_match` of a later write may be. There with the value."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1898,6 +2049,8 @@ class GetDocResponse:
     """SHA-256 of the document's JSON text as it is stored, in hexadecimal: what `if_match` of a later write may be."""
     txid: int
     """The transaction id of the state that was read."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2063,6 +2216,8 @@ class VectorItem:
     """The metadata that it was stored with; absent when there was none."""
     embedding: Sequence[float] | None = None
     """Its numbers, as of GetVector; absent where they are not asked for."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2076,6 +2231,8 @@ class GetVectorResponse:
     """The transaction id of the state that was read."""
     metadata: Mapping[str, Json] | None = None
     """The metadata that it was stored with; absent when there was none."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2096,8 +2253,8 @@ class SearchVectorsResponse:
     """The hits, nearest first."""
     txid: int
     """The transaction id of the state that was read."""
-    metric: str
-    """The metric that `distance` is of."""
+    metric: str | None = None
+    """The metric that the collection has declared; absent where it has declared none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2111,6 +2268,8 @@ class VectorHit:
     """The metadata that it was stored with; absent when there was none."""
     embedding: Sequence[float] | None = None
     """Its numbers; absent where they are not asked for."""
+    subject: str | None = None
+    """Whom the record is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2149,6 +2308,8 @@ class GetFileResponse:
     """When the version was written, Unix milliseconds."""
     txid: int
     """The transaction id of the state that was read."""
+    subject: str | None = None
+    """Whom the version is about; absent where that was not said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2300,6 +2461,40 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiffStatesResponse:
+    """What BranchService.DiffStates gives."""
+    from_: int
+    """The transaction id of the earlier state, in its own branch."""
+    to: int
+    """The transaction id of the later state."""
+    differences: Sequence[StateDifference]
+    """What differs."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+    txid: int
+    """The transaction id of the later state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDifference:
+    """One difference between two states."""
+    kind: str
+    """`memory`, `file`, `key`, `turns`, `vector`, `document` or `table`."""
+    change: str
+    """Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`."""
+    name: str
+    """The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table."""
+    within: str | None = None
+    """The namespace of a key, or the collection of a vector or a document."""
+    moved_to: str | None = None
+    """Where a file was moved to."""
+    before: int | None = None
+    """How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told."""
+    after: int | None = None
+    """How many it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCheckpointResponse:
     """What BranchService.CreateCheckpoint gives."""
     checkpoint: str
@@ -2373,6 +2568,7 @@ CLASSES: Mapping[str, type[Any]] = {
     "ErasureTarget": ErasureTarget,
     "ErasureBlockers": ErasureBlockers,
     "ErasureReceipt": ErasureReceipt,
+    "ErasedRecords": ErasedRecords,
     "ListErasuresResponse": ListErasuresResponse,
     "ReembedResponse": ReembedResponse,
     "CalibrateResponse": CalibrateResponse,
@@ -2436,6 +2632,8 @@ CLASSES: Mapping[str, type[Any]] = {
     "CreateBranchResponse": CreateBranchResponse,
     "ListBranchesResponse": ListBranchesResponse,
     "Branch": Branch,
+    "DiffStatesResponse": DiffStatesResponse,
+    "StateDifference": StateDifference,
     "CreateCheckpointResponse": CreateCheckpointResponse,
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,

@@ -21,7 +21,12 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   AskResponse: { memories: "Memory" },
   ExtractResponse: { results: "IngestItem", proposed: "MemoryInput" },
   ListSessionsResponse: { sessions: "Session" },
-  ErasureCoupon: { target: "ErasureTarget", blocked_by: "ErasureBlockers", receipt: "ErasureReceipt" },
+  ErasureCoupon: {
+    target: "ErasureTarget",
+    blocked_by: "ErasureBlockers",
+    receipt: "ErasureReceipt",
+    erased: "ErasedRecords",
+  },
   ListErasuresResponse: { erasures: "ErasureCoupon" },
   CalibrateResponse: { unrelated: "PairSimilarities", related: "PairSimilarities" },
   AppendTurnsRequest: { turns: "TurnInput" },
@@ -51,5 +56,6 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   SearchFilesResponse: { hits: "FileHit" },
   FileHit: { passage: "FilePassage" },
   ListBranchesResponse: { branches: "Branch" },
+  DiffStatesResponse: { differences: "StateDifference" },
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
 };

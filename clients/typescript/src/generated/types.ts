@@ -256,6 +256,8 @@ export interface MemoryInput {
   readonly pinned?: boolean | null | undefined;
   /** `proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same. */
   readonly status?: "active" | "proposed" | null | undefined;
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What MemoryService.Ingest takes. */
@@ -338,6 +340,8 @@ export interface Memory {
   readonly status?: string | undefined;
   /** When the task was completed, in Unix milliseconds; on completed tasks only. */
   readonly completedAt?: number | undefined;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** Why a memory was found. */
@@ -432,6 +436,8 @@ export interface ForgetMemoriesRequest {
   readonly status?: string | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
+  /** Memories of this subject only. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What MemoryService.ForgetMemories gives. */
@@ -504,6 +510,8 @@ export interface RecallRequest {
   readonly kPerType?: TypeCounts | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
+  /** Memories of this subject only. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What MemoryService.Recall gives. */
@@ -540,6 +548,8 @@ export interface Turn {
   readonly turnId?: string | undefined;
   /** What else is known of it; absent when it has none. */
   readonly metadata?: JsonObject | undefined;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** A memory that came near and is no answer, and why. It is told by its id alone, as it is not about the question: what it says is to be had from MemoryService.GetMemory. */
@@ -740,6 +750,8 @@ export interface CreateErasureRequest {
   readonly vectorCollection?: string | null | undefined;
   /** The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text. */
   readonly vectorId?: string | null | undefined;
+  /** Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). */
+  readonly subject?: string | null | undefined;
 }
 
 /** The progress of an erasure. */
@@ -772,8 +784,10 @@ export interface ErasureCoupon {
   readonly waitingFor?: string | undefined;
   /** The names (`SERVICE_NODE_ID`) of the nodes that the receipt tells of, by their identities, as far as they are known. No part of what is signed. */
   readonly nodes?: JsonObject | undefined;
-  /** How many records were erased: turns, versions of files, keys, documents or vectors; absent where memories were. */
+  /** How many records beside memories were erased: turns, versions of files, keys, documents or vectors; absent where only memories can have been. */
   readonly records?: number | undefined;
+  /** Of an erasure by subject, how many of each kind were erased; absent on others. */
+  readonly erased?: ErasedRecords | undefined;
 }
 
 /** What an erasure was asked to remove. */
@@ -804,6 +818,8 @@ export interface ErasureTarget {
   readonly vectorCollection?: string | undefined;
   /** The id of a vector. */
   readonly vectorId?: string | undefined;
+  /** A subject. */
+  readonly subject?: string | undefined;
 }
 
 /** What keeps erased data in history. */
@@ -824,6 +840,22 @@ export interface ErasureReceipt {
   readonly kid: string;
   /** The signature, base64url, over `palimpsest-erasure-receipt-v1` (`-v2` where the payload's `v` is 2), a NUL, and the canonical JSON (RFC 8785) of `payload`. */
   readonly sig: string;
+}
+
+/** How many records of a subject were erased, by kind; a kind of which there were none is absent. */
+export interface ErasedRecords {
+  /** Memories. */
+  readonly memories?: number | undefined;
+  /** Turns. */
+  readonly turns?: number | undefined;
+  /** Versions of files. */
+  readonly fileVersions?: number | undefined;
+  /** Documents. */
+  readonly documents?: number | undefined;
+  /** Keys. */
+  readonly keys?: number | undefined;
+  /** Vectors of collections. */
+  readonly vectors?: number | undefined;
 }
 
 /** What MemoryService.ListErasures gives. */
@@ -924,6 +956,8 @@ export interface AppendTurnRequest {
   readonly content: Json;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. */
   readonly embedding?: readonly number[] | null | undefined;
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.AppendTurn gives. */
@@ -948,6 +982,8 @@ export interface TurnInput {
   readonly metadata?: JsonObject | null | undefined;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it. */
   readonly embedding?: readonly number[] | null | undefined;
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.AppendTurns takes. */
@@ -1137,7 +1173,7 @@ export interface FacetGroup {
 export interface Facet {
   /** Its name: a memory type, a topic, a source, a session id, a dot path of metadata, a namespace, a collection, a folder with its slash (empty for files in none), a table. */
   readonly name: string;
-  /** How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows. Absent where they are not counted: rows of virtual tables. */
+  /** How many there are: memories that are active (of a topic also those that it superseded), turns of a session, memories or turns whose metadata has the path, keys, documents, vectors, files, rows, records of a subject. Absent where they are not counted: rows of virtual tables. */
   readonly count?: number | undefined;
   /** Whether there are at least so many, or so many among the newest that were looked at. */
   readonly approximate: boolean;
@@ -1161,8 +1197,8 @@ export interface ListKeysResponse {
   readonly nextCursor: string | null;
   /** The transaction id of the state that was read. */
   readonly txid: number;
-  /** One for each of the keys, in their order, where `include` asks for them; else none. */
-  readonly entries: readonly ValueEntry[];
+  /** One for each of the keys, in their order; absent where `include` does not ask for them. */
+  readonly entries?: readonly ValueEntry[] | undefined;
 }
 
 /** A key of a namespace with what is stored under it. */
@@ -1179,6 +1215,8 @@ export interface ValueEntry {
   readonly bytes?: string | undefined;
   /** SHA-256 of the value's bytes, in hexadecimal: what `if_match` of a later write may be. There with the value. */
   readonly hash?: string | undefined;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** What DataService.PutValue gives. */
@@ -1217,6 +1255,8 @@ export interface ValueInput {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no value under the key. */
   readonly ifAbsent?: boolean | null | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.PutValues takes. */
@@ -1259,6 +1299,8 @@ export interface DeleteValuesResponse {
 export interface InsertDocsRequest {
   /** The documents, at most 1000 of at most 1 MiB each. `_id` is a string; without one a document gets a ULID. An `_id` that exists is `already_exists` (409). */
   readonly docs: readonly JsonObject[];
+  /** Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by. Must be 1 to 256 bytes of UTF-8 text. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.InsertDocs gives. */
@@ -1277,6 +1319,8 @@ export interface PutDocRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no document with this `_id`. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | null | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.PutDoc gives. */
@@ -1297,6 +1341,8 @@ export interface GetDocResponse {
   readonly hash: string;
   /** The transaction id of the state that was read. */
   readonly txid: number;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** What DataService.DeleteDoc gives. */
@@ -1481,6 +1527,8 @@ export interface UpsertVectorRequest {
   readonly metadata?: JsonObject | null | undefined;
   /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
   readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.UpsertVector gives. */
@@ -1497,6 +1545,8 @@ export interface VectorInput {
   readonly embedding: readonly number[];
   /** Its metadata, as of UpsertVector. */
   readonly metadata?: JsonObject | null | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly subject?: string | null | undefined;
 }
 
 /** What DataService.UpsertVectors takes. */
@@ -1533,6 +1583,8 @@ export interface VectorItem {
   readonly metadata?: JsonObject | undefined;
   /** Its numbers, as of GetVector; absent where they are not asked for. */
   readonly embedding?: readonly number[] | undefined;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** What DataService.GetVector gives. */
@@ -1545,6 +1597,8 @@ export interface GetVectorResponse {
   readonly metadata?: JsonObject | undefined;
   /** The transaction id of the state that was read. */
   readonly txid: number;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** What DataService.DeleteVectors takes: either `ids` or `filter`. */
@@ -1591,8 +1645,8 @@ export interface SearchVectorsResponse {
   readonly hits: readonly VectorHit[];
   /** The transaction id of the state that was read. */
   readonly txid: number;
-  /** The metric that `distance` is of. */
-  readonly metric: string;
+  /** The metric that the collection has declared; absent where it has declared none. */
+  readonly metric?: string | undefined;
 }
 
 /** One vector found. */
@@ -1605,6 +1659,8 @@ export interface VectorHit {
   readonly metadata?: JsonObject | undefined;
   /** Its numbers; absent where they are not asked for. */
   readonly embedding?: readonly number[] | undefined;
+  /** Whom the record is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** What FileService.PutFile takes. */
@@ -1615,6 +1671,8 @@ export interface PutFileRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no file at the path. */
   readonly ifAbsent?: boolean | null | undefined;
+  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. */
+  readonly subject?: string | null | undefined;
 }
 
 /** A version of a file that a write has made, or that was there already. */
@@ -1651,6 +1709,8 @@ export interface GetFileResponse {
   readonly updatedAt: number;
   /** The transaction id of the state that was read. */
   readonly txid: number;
+  /** Whom the version is about; absent where that was not said. */
+  readonly subject?: string | undefined;
 }
 
 /** One change of a text: `old_text`, `after_line`, or `first_line` and `last_line` say where, `text` what is to be there. */
@@ -1803,7 +1863,7 @@ export interface CreateBranchRequest {
   readonly from?: string | null | undefined;
   /** Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays. */
   readonly ttl?: number | null | undefined;
-  /** The state to fork: a checkpoint's name of the branch that is forked, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
+  /** The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
   readonly at?: string | number | null | undefined;
 }
 
@@ -1843,6 +1903,38 @@ export interface Branch {
   readonly ttlAt: number | null;
 }
 
+/** What BranchService.DiffStates gives. */
+export interface DiffStatesResponse {
+  /** The transaction id of the earlier state, in its own branch. */
+  readonly from: number;
+  /** The transaction id of the later state. */
+  readonly to: number;
+  /** What differs. */
+  readonly differences: readonly StateDifference[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+  /** The transaction id of the later state. */
+  readonly txid: number;
+}
+
+/** One difference between two states. */
+export interface StateDifference {
+  /** `memory`, `file`, `key`, `turns`, `vector`, `document` or `table`. */
+  readonly kind: string;
+  /** Of a memory `added`, `superseded`, `forgotten` or `changed` (its state, time of expiry, keywords, metadata or pin); of a file `put`, `moved` or `deleted`; of the others `added`, `removed` or `changed`. */
+  readonly change: string;
+  /** The namespace of a key, or the collection of a vector or a document. */
+  readonly within?: string | undefined;
+  /** The memory's id, the file's path, the key, the session of turns, the id of the vector or document, or the table. */
+  readonly name: string;
+  /** Where a file was moved to. */
+  readonly movedTo?: string | undefined;
+  /** How many turns the session had, or rows the table had, counted to 1,000,000. A table of as many rows as before is not told. */
+  readonly before?: number | undefined;
+  /** How many it has. */
+  readonly after?: number | undefined;
+}
+
 /** What BranchService.CreateCheckpoint takes. */
 export interface CreateCheckpointRequest {
   /** The checkpoint's name. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
@@ -1875,7 +1967,7 @@ export interface Checkpoint {
 
 /** What BranchService.RewindBranch takes. */
 export interface RewindBranchRequest {
-  /** A checkpoint's name, or a transaction id in decimal (on REST a JSON number too). Unknown, or outside the window that can be restored: `not_found` (404). */
+  /** A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). */
   readonly to: string | number;
 }
 
@@ -1965,12 +2057,18 @@ export interface ListMemoriesQuery {
   readonly status?: string | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | undefined;
+  /** Memories of this subject only. */
+  readonly subject?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface GetMemoryQuery {
   /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PATCH /v1/memory/{ns}/{profile}/memories/{id}. */
@@ -2001,18 +2099,24 @@ export interface ForgetMemoriesQuery {
 export interface RecallQuery {
   /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/context. */
 export interface GetContextQuery {
   /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/ask. */
 export interface AskQuery {
   /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/extract. */
@@ -2031,6 +2135,8 @@ export interface ListSessionsQuery {
   readonly cursor?: string | undefined;
   /** Also count each session's turns and give the times of its first and last one. A page that counts ends early when it has counted 200,000 turns. */
   readonly includeTurns?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/memory/{ns}/{profile}/sessions/{sid}. */
@@ -2089,11 +2195,27 @@ export interface ListTurnsQuery {
   readonly role?: string | undefined;
   /** Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`. */
   readonly filter?: string | undefined;
+  /** Only turns of this subject. */
+  readonly subject?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/memory/{session}/search. */
+export interface SearchTurnsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/sql. */
+export interface ExecuteSqlQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/facets. */
 export interface ListFacetsQuery {
-  /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files` or `tables`. Absent: all of them. */
+  /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files`, `tables` or `subjects`. Absent: all of them. */
   readonly kind?: string | undefined;
   /** How many facets of a kind, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
@@ -2117,12 +2239,16 @@ export interface ListKeysQuery {
   readonly order?: "asc" | "desc" | undefined;
   /** What is given of each key in `entries`: `details`, its size and when it expires, or `values`, these and its value and hash; of values a page has at most 4 MiB, unless one alone has more. Absent: no entries. */
   readonly include?: "details" | "values" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/kv/{ns}/{key}. */
 export interface GetValueQuery {
   /** `primary`: from the writer. `cached`: may be up to 30 seconds old. The same as the `Service-Consistency` header. */
   readonly consistency?: "primary" | "cached" | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of PUT /v1/db/{db}/kv/{ns}/{key}. */
@@ -2133,6 +2259,8 @@ export interface PutValueQuery {
   readonly ifMatch?: string | undefined;
   /** Only if there is no value under the key. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly subject?: string | undefined;
 }
 
 /** The query of DELETE /v1/db/{db}/kv/{ns}/{key}. */
@@ -2141,10 +2269,28 @@ export interface DeleteValueQuery {
   readonly ifMatch?: string | undefined;
 }
 
+/** The query of POST /v1/db/{db}/kv_batch/{ns}/get. */
+export interface GetValuesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/docs/{coll}/items/{id}. */
+export interface GetDocQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
 /** The query of DELETE /v1/db/{db}/docs/{coll}/items/{id}. */
 export interface DeleteDocQuery {
   /** Only if the document has this hash; `*`: only if there is one. Otherwise `conflict` (412). Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/docs/{coll}/find. */
+export interface FindDocsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/docs. */
@@ -2165,6 +2311,20 @@ export interface ListVectorsQuery {
   readonly filter?: string | undefined;
   /** Whether the numbers are given too: a page has at most 2 MiB of them, unless one vector has more. */
   readonly includeVectors?: boolean | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/vectors/{coll}/items/{id}. */
+export interface GetVectorQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/vectors/{coll}/search. */
+export interface SearchVectorsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/files/{path}. */
@@ -2175,6 +2335,8 @@ export interface GetFileQuery {
   readonly firstLine?: number | undefined;
   /** The last line to give; absent, or behind the end: to the end. */
   readonly lastLine?: number | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
 }
 
 /** The query of DELETE /v1/db/{db}/files/{path}. */
@@ -2196,5 +2358,33 @@ export interface ListFilesQuery {
   /** Entries on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/files/{path}/versions. */
+export interface ListFileVersionsQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/file_search. */
+export interface SearchFilesQuery {
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/diff. */
+export interface DiffStatesQuery {
+  /** The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. */
+  readonly from?: string | undefined;
+  /** The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
+  readonly fromBranch?: string | undefined;
+  /** The later state, named as `from` is. Absent: the newest. */
+  readonly to?: string | undefined;
+  /** How many differences on a page, at most 1000; more are given as 1000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before: the next page compares the very same two states. */
   readonly cursor?: string | undefined;
 }

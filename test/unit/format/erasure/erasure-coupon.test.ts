@@ -26,6 +26,7 @@ import {
   sampleCoupon,
   sampleEvidence,
   sampleReceiptPayload,
+  sampleSubjectPayload,
 } from "../../../support/format-samples.ts";
 import { seeded } from "../../../support/random.ts";
 
@@ -56,6 +57,7 @@ function resummed(bytes: Uint8Array, change: (record: Record<string, unknown>) =
 
 /** Of records, what was erased is their hashes. */
 function ofTarget(target: ErasureTarget): Partial<ErasureCoupon> {
+  if (target.kind === "subject") return { target, records: [], kinds: { memories: 1 } };
   return isRecordTarget(target) ? { target, memoryIds: [], records: ["0".repeat(32)] } : { target };
 }
 
@@ -69,6 +71,7 @@ describe("a coupon at rest", () => {
     ["pending", pending],
     ["blocked", sampleCoupon],
     ["completed", completed],
+    ["of a subject", { ...pending, ...ofTarget({ kind: "subject", subject: "user-7" }) }],
     ["completed with its database before it had erased anything", { ...completed, memoryIds: [], points: [] }],
   ])("comes back as it was: %s", (_, coupon) => {
     expect(decodeCoupon(encodeCoupon(coupon, nonce))).toEqual(coupon);
@@ -263,6 +266,25 @@ describe("what a receipt says", () => {
     const text = Buffer.from(signedBytes(sampleReceiptPayload)).toString();
     expect(text.startsWith('palimpsest-erasure-receipt-v1\0{"completed_at":')).toBe(true);
     expect(text).toContain('"oldest_restorable_txid":{"Later":9007199254740991,"__proto__":5,"main":41}');
+  });
+
+  test("of a subject says how many of each kind, and is signed behind another text", () => {
+    const ofSubject = { ...receipt, payload: sampleSubjectPayload };
+    expect(sampleSubjectPayload).toMatchObject({
+      v: 3,
+      target: { subject: "user-7" },
+      erased: { memories: 1, turns: 2 },
+    });
+    expect(Buffer.from(signedBytes(sampleSubjectPayload)).toString()).toMatch(/^palimpsest-erasure-receipt-v3\0/);
+    expect(readReceipt(ofSubject)).toEqual(ofSubject);
+    const { erased: _, ...bare } = sampleSubjectPayload;
+    for (const payload of [
+      bare,
+      { ...sampleSubjectPayload, v: 1 },
+      { ...sampleSubjectPayload, erased: { turns: -1 } },
+      { ...sampleReceiptPayload, erased: { turns: 1 } },
+    ])
+      expect(readReceipt({ ...receipt, payload }), JSON.stringify(payload)).toBeUndefined();
   });
 
   test("has the form of a receipt only with exactly its members", () => {

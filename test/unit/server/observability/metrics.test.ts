@@ -39,6 +39,7 @@ function engineMeasures(): EngineMeasures {
     timelineRefsMax: 17,
     collections: 3,
     replicas: { open: 2, lagTxidsMax: 9, lookedMsMax: 2_500 },
+    past: { states: 3, bytes: 12_288, restored: 8 },
     vectorBytes: 4_096,
     alarms: { quarantined: 4, lost: 2, wentBack: 1 },
     syncs: makeHistogram(0.05, 3, 5_000).counts,
@@ -130,6 +131,9 @@ test("an engine thread's numbers stand under its thread; one that does not answe
     ["replicas_open", 2],
     ["replica_lag_txids_max", 9],
     ["replica_looked_seconds_max", 2.5],
+    ["past_states", 3],
+    ["past_bytes", 12_288],
+    ["past_restores_total", 8],
     ["vector_cache_bytes", 4_096],
   ] as const) {
     expect(families.get(`palimpsest_${name}`)!.samples, name).toEqual([

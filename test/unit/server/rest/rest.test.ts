@@ -98,7 +98,10 @@ describe("routes", () => {
 
 describe("query parameters", () => {
   test.each([
-    ["/v1/db/d/kv/n?limt=5", /^limt is not a query parameter of this route; allowed here: prefix, limit, cursor$/],
+    [
+      "/v1/db/d/kv/n?limt=5",
+      /^limt is not a query parameter of this route; allowed here: prefix, limit, cursor, .*, at$/,
+    ],
     ["/v1/databases?x=1", /allowed here: none$/],
     ["/v1/db/d/kv/n?limit=", /^limit must be a whole number that is not negative$/],
     ["/v1/db/d/kv/n?limit=1.0", /^limit must be a whole number/],
