@@ -39,7 +39,7 @@ function isForField({ place, constraint }: BoundedPlace, { code, message }: Repl
 /** Whether a refusal says that the field's value is too large, too small, or none of what is allowed, in any words. */
 function isOutOfBounds({ place }: BoundedPlace, { code, message }: Reply): boolean {
   if (code !== "invalid_request" || !message.startsWith(place)) return false;
-  return /^ must (hold|not hold|be (an?|at|among|one|\d))/.test(message.slice(place.length));
+  return /^ must (hold|not hold|be (a (whole |finite )?number|at|among|one|\d))/.test(message.slice(place.length));
 }
 
 /** Streams are not called by these wires; what they allow is checked in the same place. */
