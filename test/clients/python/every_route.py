@@ -75,7 +75,9 @@ async def memories(client: Any, ns: str) -> None:
     await refused(errors.DeadlineExceeded, lambda: erasure.wait(within=0.01))
     await settle(db.remember([Event("one"), Event("two")]))
     assert len(await settle(db.forget_all(types=["event"], limit=1))) == 2
-    await settle(db.history(topic_key="other", type="fact"))
+    await settle(db.remember(Fact("Alice wears a red coat", topic_key="coat")))
+    await settle(db.remember(Fact("Alice wears a blue coat", topic_key="coat")))
+    assert len(await settle(db.history(topic_key="coat", type="fact", limit=1))) == 2
     [proposal] = await settle(db.remember(Event("maybe", status="proposed")))
     assert (await settle(db.review([proposal.id], "reject")))[0].status == "rejected"
     for make in (
