@@ -60,6 +60,11 @@ async function expectAlive({ db }: Ground): Promise<void> {
 
 const integers: ReadonlySet<ScalarType | undefined> = new Set([ScalarType.UINT32, ScalarType.INT32, ScalarType.INT64]);
 
+/** A whole number below all that the field takes: what holds in the world may have begun before 1970. */
+function belowAll({ name }: DescField): string {
+  return name === "valid_at" ? String(Number.MIN_SAFE_INTEGER) : "-1";
+}
+
 /** JSON texts that are no value of the field. */
 function wrongTexts(field: DescField): readonly string[] {
   const options = getOption(field, json);
@@ -74,7 +79,7 @@ function wrongTexts(field: DescField): readonly string[] {
     return [...(options.acceptNumber ? [] : ["5", "1e400"]), "true", "[]", "{}", '["x"]', '"\\ud800"'];
   if (field.scalar === ScalarType.BOOL) return ['"true"', "1", "0", "[]", "{}"];
   if (integers.has(field.scalar))
-    return ['"5"', "1.5", "-1", "1e30", "99999999999999999999", "1e400", "true", "[]", "{}"];
+    return ['"5"', "1.5", belowAll(field), "1e30", "99999999999999999999", "1e400", "true", "[]", "{}"];
   if (field.scalar === ScalarType.DOUBLE) return ['"0.1"', '"x"', "1e400", "-1", "true", "[]", "{}"];
   throw new Error(`no wrong values are known for ${field.name}`);
 }
