@@ -11,7 +11,7 @@ import { checkText } from "../../format/core/names.ts";
 import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
-import { checkLink, derivedRows, type LinkTarget } from "../standing/links.ts";
+import { checkTurnNumber, derivedRows, memoryIdBytesMax, type LinkTarget } from "../standing/links.ts";
 import { checkFilters, checkTime, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
@@ -59,8 +59,9 @@ function checkTarget({ memoryId, sessionId, seq }: LinkTarget): void {
   if (memoryId !== undefined && sessionId !== undefined)
     throw invalid("give derived_from_memory or derived_from_session, not both");
   if (seq !== undefined && sessionId === undefined) throw invalid("derived_from_seq goes with derived_from_session");
-  if (memoryId !== undefined) checkLink("derived_from_memory", { memoryId });
-  else checkLink("derived_from_session", { sessionId: sessionId!, seq: seq ?? 1 });
+  if (memoryId !== undefined) checkText("derived_from_memory", memoryId, memoryIdBytesMax);
+  if (sessionId !== undefined) checkText("derived_from_session", sessionId, limits.sessionIdBytesMax);
+  if (seq !== undefined) checkTurnNumber("derived_from_seq", seq);
 }
 
 /** Refuses to forget everything because nothing was said. */

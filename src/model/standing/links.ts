@@ -16,7 +16,7 @@ import type { Tx, View } from "../core/transaction.ts";
 
 /** Links of one memory. */
 export const linksMax = 32;
-const memoryIdBytesMax = 64;
+export const memoryIdBytesMax = 64;
 
 const table = "__service_memory_link";
 
@@ -63,7 +63,12 @@ export function checkLink(field: string, { memoryId, sessionId, seq }: MemoryLin
     return;
   }
   checkSessionId(sessionId!);
-  if (!Number.isSafeInteger(seq) || seq! < 1) throw invalid(`${field}.seq must be the number of a turn, from 1`);
+  checkTurnNumber(`${field}.seq`, seq);
+}
+
+/** Refuses what numbers no turn. */
+export function checkTurnNumber(field: string, seq: number | undefined): void {
+  if (!Number.isSafeInteger(seq) || seq! < 1) throw invalid(`${field} must be the number of a turn, from 1`);
 }
 
 /** Gives the memory links that it does not have yet, as far as there is room for them; says whether there were any. */
