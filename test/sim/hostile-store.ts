@@ -89,6 +89,8 @@ export class HostileStore {
   dose: StoreDose;
   /** Keys of objects that have rotted. */
   readonly rotten = new Set<string>();
+  /** Keys that a put of which its sender knew nothing any more has written, at any time since. */
+  readonly cameLate = new Set<string>();
   /** Called when a request of this world was applied and its answer is still to come; may kill the world. */
   atApplied: (world: SimWorld) => void = () => {};
   /** When a request of a world for a database had no answer last, by both their names. */
@@ -215,6 +217,7 @@ export class HostileStore {
       this.#scheduler.at(thereMs + lateMs, outside, `apply ${label} of ${world.name}`, () => {
         const result = apply();
         if (verb === "put") this.#scheduler.note("-", (result as PutOutcome).kind);
+        if (fate === "late" && (result as PutOutcome).kind === "stored") this.cameLate.add(key);
         this.atApplied(world);
         if (fate === "answerLost") answer(this.#latencyMs() * 10, () => reject(doubt()));
         else if (fate === "fine") answer(this.#latencyMs(), () => resolve(result));

@@ -312,7 +312,11 @@ class Simulation {
     await this.#within("the look after the loss of the node", this.#lookAtAll());
   }
 
-  /** What a process has made ahead and nobody has is gone, but for what a node knows of: it goes when that starts. */
+  /**
+   * What a process has made ahead and nobody has is gone, but for what a node knows of: it goes when that starts. No
+   * removal can be behind a put that comes when its sender and all traces of the database are gone: what is then there
+   * is an object of a database that never had a name, which doctor tells of.
+   */
   async #lookForGarbage(): Promise<void> {
     const { gcGraceMs = 0 } = this.#plot.engine;
     if (this.#hasForgotten || this.#plot.named === 0 || gcGraceMs > quietMsMax) return;
@@ -320,7 +324,8 @@ class Simulation {
     const known = new Set(this.#databases.map(({ uuid }) => uuid));
     for (const node of this.#nodes) for (const uuid of listNotes(node)) known.add(uuid);
     for await (const { key } of listed(this.#store.calm, "db/"))
-      if (!known.has(key.split("/")[1]!)) throw new Violation(`nobody knows of ${key}`);
+      if (!known.has(key.split("/")[1]!) && !this.#store.cameLate.has(key))
+        throw new Violation(`nobody knows of ${key}`);
   }
 
   async #lookAtAll(): Promise<void> {

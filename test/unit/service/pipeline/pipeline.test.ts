@@ -29,7 +29,7 @@ function dispatch(
   });
   const call: Call = {
     endpoint,
-    message: create(endpoint.method.input),
+    message: Object.assign(create(endpoint.method.input), { db: "d" }),
     credential: undefined,
     remoteAddress: "",
     hostDatabase: undefined,
