@@ -43,11 +43,19 @@ class OlderInterface {
     return this.#text.includes(`rpc ${name.slice(name.indexOf(".") + 1)}(`);
   }
 
-  /** The request, and each of its memories, without fields that came later. */
-  known(request: object): any {
-    const fields = Object.entries(request).filter(([name]) => new RegExp(`\\b${name} = \\d`).test(this.#text));
+  /** The method's request, and each of its memories, without fields that came later. */
+  known(method: string, request: object): any {
+    return this.#known(`${method.slice(method.indexOf(".") + 1)}Request`, request);
+  }
+
+  #known(message: string, value: object): any {
+    const [declared = ""] = new RegExp(`^message ${message} \\{[^]*?^\\}`, "m").exec(this.#text) ?? [];
+    const fields = Object.entries(value).filter(([name]) => new RegExp(`\\b${name} = \\d`).test(declared));
     return Object.fromEntries(
-      fields.map(([name, value]) => [name, name === "memories" ? value.map((one: object) => this.known(one)) : value]),
+      fields.map(([name, inner]) => [
+        name,
+        name === "memories" ? inner.map((one: object) => this.#known("MemoryInput", one)) : inner,
+      ]),
     );
   }
 }
@@ -104,11 +112,16 @@ describe.skipIf(!hasCluster || !hasHistory)(
       const { db, uuid, keys } = await ownedBy(owner);
       const profile = { ns: "upgrade", profile: `p${turns++}` };
       const samples = sampleRequests(db, profile);
-      expectOk(await rest(owner).call("MemoryService.Ingest", older.known(samples.get("MemoryService.Ingest")!)));
+      expectOk(
+        await rest(owner).call(
+          "MemoryService.Ingest",
+          older.known("MemoryService.Ingest", samples.get("MemoryService.Ingest")!),
+        ),
+      );
       for (const wire of [rest(caller), grpcWire(caller.address)]) {
         for (const [method, request] of samples) {
           if (method.startsWith("ControlService.") || unserved.has(method) || !older.hasMethod(method)) continue;
-          const reply = await wire.call(method, older.known(request), primary);
+          const reply = await wire.call(method, older.known(method, request), primary);
           // Some ask for what is not there, or has been made by the wire before.
           expect([method, reply.code, reply.message]).toEqual([
             method,

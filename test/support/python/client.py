@@ -23,7 +23,8 @@ CALL_TIMEOUT_SECS = 20
 
 def generate_stubs(proto_root: str, google_proto_root: str, out: str) -> None:
     well_known = str(pathlib.Path(grpc_tools.__file__).parent / "_proto")
-    sources = [str(path) for path in sorted(pathlib.Path(proto_root, "palimpsest", "v1").glob("*.proto"))]
+    folders = [pathlib.Path(proto_root, "buf", "validate"), pathlib.Path(proto_root, "palimpsest", "v1")]
+    sources = [str(path) for folder in folders for path in sorted(folder.glob("*.proto"))]
     includes = [f"-I{folder}" for folder in (proto_root, google_proto_root, well_known)]
     code = protoc.main(["protoc", *includes, f"--python_out={out}", f"--grpc_python_out={out}", *sources])
     assert code == 0, f"protoc ended with {code}"
