@@ -1,22 +1,32 @@
 /**
  * A real node for tests, in a process of its own: with nothing on it at first, and gone at the end.
  *
+ * Always true: neither the node nor its folder outlives the program that started it, killed or not (local-keeper.ts); a
+ * program that has nothing else to do ends without stopping it.
+ *
  * For Node.js only (`@palimpsest/client/local`). Needs the package `palimpsest`, or its command on the path.
  */
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import type { Socket } from "node:net";
 import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { Palimpsest } from "./palimpsest.ts";
 import type { ClientOptions } from "./transport.ts";
 
 /** Milliseconds for a start, that of a cold machine included. */
 const startTimeoutMs = 60_000;
-/** Milliseconds for an orderly stop before the process is killed. */
-const stopTimeoutMs = 10_000;
+/** Beside this file: in TypeScript where the sources run as they are. */
+const keeper = fileURLToPath(
+  new URL(`./local-keeper${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url),
+);
+
+type Keeper = ChildProcessByStdio<Writable, Readable, Readable>;
 
 export interface LocalOptions {
   /** The command and its first arguments. Default: the installed package `palimpsest`, or `palimpsest` on the path. */
@@ -40,8 +50,7 @@ export interface Local extends AsyncDisposable {
 /** Starts a node on a free port of this machine. Rejects where there is none to start, or where it does not start. */
 export async function startLocal({ command = findCommand(), env, client }: LocalOptions = {}): Promise<Local> {
   const directory = await mkdtemp(join(tmpdir(), "palimpsest-local-"));
-  const [program, ...first] = command as readonly [string, ...string[]];
-  const child = spawn(program, [...first, "serve"], {
+  const child: Keeper = spawn(process.execPath, [keeper, directory, ...command, "serve"], {
     env: {
       ...process.env,
       SERVICE_LISTEN: "127.0.0.1:0",
@@ -49,17 +58,20 @@ export async function startLocal({ command = findCommand(), env, client }: Local
       SERVICE_OBJECT_STORE: "mem://",
       ...env,
     },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["pipe", "pipe", "pipe"],
   });
-  const killed = (): boolean => child.kill("SIGKILL");
-  process.once("exit", killed);
+  const exited = once(child, "exit");
+  // The keeper may be gone before it is told.
+  child.stdin.on("error", () => undefined);
   const stop = async (): Promise<void> => {
-    await end(child);
-    process.removeListener("exit", killed);
-    await rm(directory, { recursive: true, force: true });
+    child.ref();
+    child.stdin.end();
+    await exited;
   };
   try {
     const url = await readAddress(child);
+    child.unref();
+    for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as Writable & Socket).unref();
     return { url, client: new Palimpsest({ ...client, url }), stop, [Symbol.asyncDispose]: stop };
   } catch (error) {
     await stop();
@@ -79,28 +91,32 @@ function findCommand(): readonly string[] {
 }
 
 /** The address that the node prints once it serves. */
-async function readAddress(child: ChildProcess): Promise<string> {
+async function readAddress(child: Keeper): Promise<string> {
   let said = "";
-  child.stderr!.on("data", (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4_000)));
-  const lines = createInterface({ input: child.stdout! });
-  const signal = AbortSignal.timeout(startTimeoutMs);
-  const address = new Promise<string>((found, fail) => {
-    lines.on("line", (line) => {
-      const match = /https?:\/\/[^\s]+/.exec(line);
-      if (match !== null) found(match[0]);
-    });
-    child.once("error", (error) => fail(new Error(`the node cannot be started: ${error.message}`)));
-    child.once("exit", (code) => fail(new Error(`the node ended with ${String(code)}: ${said}`)));
-    signal.addEventListener("abort", () => fail(new Error(`the node did not start in time: ${said}`)));
+  child.stderr.on("data", (chunk: Buffer) => (said = (said + chunk.toString()).slice(-4_000)));
+  const lines = createInterface({ input: child.stdout });
+  const { promise, resolve: found, reject: fail } = withResolvers<string>();
+  const late = setTimeout(() => fail(new Error(`the node did not start in time: ${said}`)), startTimeoutMs);
+  lines.on("line", (line) => {
+    const match = /https?:\/\/[^\s]+/.exec(line);
+    if (match !== null) found(match[0]);
   });
-  return address;
+  // Standard error closes behind the last that was said.
+  child.once("close", (code) => fail(new Error(`the node ended with ${String(code)}: ${said}`)));
+  return promise.finally(() => clearTimeout(late));
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-  const exited = once(child, "exit");
-  child.kill("SIGTERM");
-  const timer = setTimeout(() => child.kill("SIGKILL"), stopTimeoutMs);
-  await exited;
-  clearTimeout(timer);
+/** `Promise.withResolvers`, which Node 20 does not have. */
+function withResolvers<Value>(): {
+  promise: Promise<Value>;
+  resolve: (value: Value) => void;
+  reject: (reason: Error) => void;
+} {
+  let resolve!: (value: Value) => void;
+  let reject!: (reason: Error) => void;
+  const promise = new Promise<Value>((onValue, onReason) => {
+    resolve = onValue;
+    reject = onReason;
+  });
+  return { promise, resolve, reject };
 }
