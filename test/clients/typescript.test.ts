@@ -46,6 +46,7 @@ describe("every route has a method", () => {
     expect((await db.update(task!.id, { pinned: true })).pinned).toBe(true);
     expect((await all(db.memories({ filter: { a_b: 1 }, limit: 1 }))).map(({ id }) => id)).toEqual([task!.id]);
     expect((await all(db.memories({ limit: 1 }))).length).toBe(2);
+    expect((await all(db.memories({ types: ["fact", "event"] }))).map(({ id }) => id)).toEqual([fact!.id]);
     await db.turns("s1").add({ role: "user", content: "hello" });
     expect((await all(db.sessions({ includeTurns: true })))[0]).toMatchObject({ id: "s1", turns: 1 });
     await db.endSession("s1", { turns: true });

@@ -1,6 +1,6 @@
 /**
- * The clients while the node that writes is killed: through one address that stands before two nodes, nothing durable is
- * lost, nothing is done twice, each reads what it wrote, and the change feed has no gap and no repeat.
+ * The clients while the node that writes is killed: through one address that stands before two nodes, nothing durable
+ * is lost, nothing is done twice, each reads what it wrote, and the change feed has no gap and no repeat.
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";

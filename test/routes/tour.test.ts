@@ -112,6 +112,18 @@ describe("the tour", () => {
     expectTold(await followed({}, folder, blocks), folder);
   });
 
+  test("has a page of its own for curl, which needs nothing before it", async () => {
+    const out = await followed({}, temporaryDirectory(), readRecipes("docs/start-curl.md"));
+    for (const told of [
+      "Carol prefers the light theme",
+      "de-DE",
+      "hello",
+      '"change":"superseded"',
+      '"code":"invalid_request"',
+    ])
+      expect(out).toMatch(told);
+  });
+
   test("runs as it is printed with authentication on, and the recipes that need it", async () => {
     const folder = temporaryDirectory();
     const variables = await readVariables(folder, starting);

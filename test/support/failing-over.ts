@@ -1,6 +1,7 @@
 /**
  * A program on the TypeScript client at the address argv[2], while nodes die: it appends turns to the database argv[3],
- * each durable, reads each one back, and follows the change feed. test/clients/python/failing_over.py is the same in Python.
+ * each durable, reads each one back, and follows the change feed. test/clients/python/failing_over.py is the same in
+ * Python.
  *
  * Writes `wrote N` for each turn, `resting` before it waits for a line, and at last what it found, as JSON.
  */

@@ -1,10 +1,10 @@
 /**
  * The documents that are made from the sources: docs/configuration.md from the table of settings, docs/reference.md
- * from the endpoint table and the comments of the proto files.
+ * from the endpoint table and the comments of the proto files, docs/llms.txt from docs/README.md.
  *
  * `npm run docs` writes them; test/contract/docs.test.ts holds them up.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { settingsMarkdown } from "../../src/server/config/config.ts";
 import { settings, type AnySetting } from "../../src/server/config/settings.ts";
@@ -67,9 +67,30 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
+/** The list of the documents for models (llmstxt.org): a title, what it is, and a link with a line for each page. */
+function llmsText(): string {
+  const read = (path: string): string => readFileSync(join(root, path), "utf8");
+  const [, about] = /^# Palimpsest\n\n(.*?)\n\n/s.exec(read("README.md"))!;
+  const sections = read("docs/README.md")
+    .split(/^\| (?=For )/m)
+    .slice(1)
+    .map((table) => {
+      const rows = table.split("\n").flatMap((line) => {
+        const [, pages, words] = /^\| (\[.*?) \| (.*) \|$/.exec(line) ?? [];
+        return [...(pages ?? "").matchAll(/\[([^\]]+)\]\(([^)]+)\)/g)].map(([, name, link]) => {
+          const title = /^# (.*)$/m.exec(read(join("docs", link!)))?.[1] ?? name!;
+          return `- [${title}](${link}): ${words!.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1")}`;
+        });
+      });
+      return `## ${table.slice(0, table.indexOf(" |"))}\n\n${rows.join("\n")}\n`;
+    });
+  return `# Palimpsest\n\n> ${about!.replaceAll("\n", " ")}\n\n${sections.join("\n")}`;
+}
+
 /** The generated documents, by their paths below the root. */
 export const generatedDocs: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configurationMarkdown,
+  "docs/llms.txt": llmsText,
   "docs/reference.md": () => referenceMarkdown(note),
 };
 

@@ -50,8 +50,12 @@ const recallTimeoutMs = 10_000;
 export type NewMemory = Omit<MemoryInput, "content"> & { readonly content?: Json };
 
 /** Conditions of a listing; `filter` is one of documents, over `metadata`. */
-export type MemoryConditions = Omit<ListMemoriesQuery, "branch" | "cursor" | "filter"> & {
+export type MemoryConditions = Omit<ListMemoriesQuery, "branch" | "cursor" | "filter" | "types" | "status"> & {
   readonly filter?: JsonObject;
+  /** Memories of these types only. */
+  readonly types?: string | readonly string[];
+  /** Memories in these states only; see ListMemories. */
+  readonly status?: string | readonly string[];
 };
 
 export class Profile extends Database {
@@ -105,7 +109,9 @@ export class Profile extends Database {
 
   /** All memories that meet the conditions, newest first. */
   memories(conditions: MemoryConditions = {}, options?: CallOptions): AsyncGenerator<Memory, void, undefined> {
-    const parts = { path: this.#path, query: conditions };
+    const { types, status } = conditions;
+    const query = { ...conditions, types: types?.toString(), status: status?.toString() };
+    const parts = { path: this.#path, query };
     return this.scope.list(operations.listMemories, parts, ({ memories }: ListMemoriesResponse) => memories, options);
   }
 

@@ -62,6 +62,7 @@ async def memories(client: Any, ns: str) -> None:
     assert (await settle(db.update(task.id, pinned=True))).pinned
     assert [memory.id for memory in await settle(db.memories(filter={"a_b": 1}, limit=1))] == [task.id]
     assert len(await settle(db.memories(limit=1))) == 2
+    assert [memory.id for memory in await settle(db.memories(types=["fact", "event"]))] == [fact.id]
     await settle(db.turns("s1").add(role="user", content="hello"))
     assert (await settle(db.sessions(include_turns=True)))[0].turns == 1
     await settle(db.end_session("s1", turns=True))

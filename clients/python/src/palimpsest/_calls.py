@@ -6,7 +6,7 @@ import json
 import random
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Literal, Mapping, cast
+from typing import Any, Iterable, Literal, Mapping, Sequence, cast
 from urllib.parse import quote
 
 import httpx
@@ -82,6 +82,11 @@ def _flat(operation: Operation, query: Mapping[str, Any]) -> Iterable[tuple[str,
             continue
         for one in cast("list[Any]", value) if isinstance(value, (list, tuple)) else [value]:
             yield wire, _to_text(one)
+
+
+def join_words(words: str | Sequence[str]) -> str | None:
+    """A list as the query has it that takes one, separated by commas; None for an empty one."""
+    return (words if isinstance(words, str) else ",".join(words)) or None
 
 
 def _to_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from .. import _operations as ops
 from .. import _types as t
 from .. import errors
-from .._calls import RECALL_TIMEOUT, CallOptions, Parts
+from .._calls import RECALL_TIMEOUT, CallOptions, Parts, join_words
 from ._io import sleep
 from .database import Database
 from .scope import Scope
@@ -93,10 +93,13 @@ class Profile(Database):
         /,
         *,
         filter: Mapping[str, Any] | None = None,
+        types: str | Sequence[str] = (),
+        status: str | Sequence[str] = (),
         **query: Any,
     ) -> Iterator[t.Memory]:
         """All memories that meet the conditions (of ListMemories), newest first; `filter` is over their metadata."""
-        parts = Parts(path=self._path, query={"filter": filter, **query})
+        lists = {"types": join_words(types), "status": join_words(status)}
+        parts = Parts(path=self._path, query={"filter": filter, **lists, **query})
         return self._scope.pages(ops.LIST_MEMORIES, parts, lambda page: page.memories, options)
 
     def get(self, id: str, options: CallOptions | None = None) -> t.Memory | None:
