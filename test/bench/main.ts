@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|feed|growth [10000 …]|grpc|past|recalls [10000 …]|vectors|memory|scale|start|storage
+ * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|clients|cluster|embed|erasure
+ * |fairness [1 …]|feed|growth [10000 …]|grpc|past|recalls [10000 …]|vectors|memory|scale|start|storage
  * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size
  * small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
@@ -9,6 +9,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
 import { benchBuilds } from "./builds.ts";
+import { benchClients } from "./clients.ts";
 import { benchCluster } from "./cluster.ts";
 import { benchEmbed } from "./embed.ts";
 import { benchErasure } from "./erasure.ts";
@@ -48,6 +49,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
       directory,
       asked.find((word) => /^[0-9a-f]{7,40}$/.test(word)),
     ),
+  clients: benchClients,
   cluster: benchCluster,
   embed: benchEmbed,
   erasure: benchErasure,
