@@ -1,6 +1,7 @@
 /**
  * What the clients add to a call: a recall through each beside the same recall by the HTTP client that it is made on,
- * in turn, call by call, in one process and on one connection each. Python takes part where PALIMPSEST_PYTHON names one.
+ * in turn, call by call, in one process and on one connection each. Python takes part where PALIMPSEST_PYTHON names
+ * one.
  *
  * Only the ratio of two medians of one run means something.
  */
