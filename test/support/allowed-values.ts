@@ -76,8 +76,9 @@ function placesWithin(
   const inner = field.message;
   const { bareList, orderedObject } = getOption(field, json);
   if (!inner?.typeName.startsWith("palimpsest.") || bareList || orderedObject) return [];
-  // What has nothing that must be there need not be in the sample.
-  const standIn = inner.fields.some(isRequired) ? undefined : {};
+  // What has nothing that must be there, or one text of several, need not be in the sample.
+  const chosen = readChoices(inner).flatMap(({ fields: [first], least }) => (least === 1 ? [[first!.name, "a"]] : []));
+  const standIn = inner.fields.some(isRequired) ? undefined : (Object.fromEntries(chosen) as Json);
   if (field.fieldKind === "message") {
     const message = (value as Json | undefined) ?? standIn;
     return message ? placesOf(inner, message, `${place}.`, put) : [];

@@ -5,7 +5,7 @@
  */
 
 /** What a token allows, least first; each scope includes the ones before. */
-const scopeOrder = ["read", "write", "admin"] as const;
+export const scopeOrder = ["read", "write", "admin"] as const;
 
 /** The name of a scope, as tokens and clients write it. */
 export type ScopeName = (typeof scopeOrder)[number];

@@ -35,7 +35,7 @@ import { isBranchName, isDatabaseName, isNamePart } from "../core/names.ts";
 import { formats, requireVersion } from "../core/versions.ts";
 
 /** Every way in which what was done can end. */
-const auditOutcomes = ["ok", "denied", "error"] as const;
+export const auditOutcomes = ["ok", "denied", "error"] as const;
 
 /** How it ended. */
 export type AuditOutcome = (typeof auditOutcomes)[number];

@@ -65,19 +65,17 @@ export function compileCheck(type: DescMessage): CheckMessage {
 }
 
 function refuse(misfit: Misfit | undefined): void {
-  if (misfit) throw invalid(misfit.place === "" ? misfit.says : `${misfit.place} ${misfit.says}`);
+  if (misfit === undefined) return;
+  const { place, says } = misfit;
+  if (place === "") throw invalid(says);
+  // What is said of a message as a whole is a sentence of its own.
+  throw invalid(says.startsWith("must ") ? `${place} ${says}` : `${place}: ${says}`);
 }
 
 function within(place: string, misfit: Misfit | undefined): Misfit | undefined {
   if (misfit === undefined) return undefined;
   const { place: inner, says } = misfit;
-  if (inner === "" && !isSaidOfField(says)) return { place: "", says: `${place}: ${says}` };
   return { place: inner === "" || inner.startsWith("[") ? place + inner : `${place}.${inner}`, says };
-}
-
-/** What is said of a message as a whole is a sentence of its own. */
-function isSaidOfField(says: string): boolean {
-  return says.startsWith("must ");
 }
 
 /**

@@ -66,7 +66,7 @@ class MemoryInputDict(TypedDict, total=False):
     status: str | None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text."""
     valid_from: int | None
     """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
     valid_until: int | None
@@ -78,13 +78,13 @@ class MemoryInputDict(TypedDict, total=False):
 class MemoryLinkInputDict(TypedDict, total=False):
     """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
     memory_id: str | None
-    """A memory of the branch."""
+    """A memory of the branch. Must be 1 to 64 bytes of UTF-8 text."""
     session_id: str | None
-    """A session."""
+    """A session. Must be 1 to 128 bytes of UTF-8 text."""
     seq: int | None
     """The number of a turn of the session, from 1."""
     turn_id: str | None
-    """The id that a turn of the session was appended with, in the place of its number."""
+    """The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -142,13 +142,13 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     include_completed: bool | None
     """Also tasks that were completed."""
     subject: str | None
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int | None
     """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
     derived_from_memory: str | None
-    """Memories that were derived from this memory only."""
+    """Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text."""
     derived_from_session: str | None
-    """Memories that were derived from turns of this session only."""
+    """Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     derived_from_seq: int | None
     """With `derived_from_session`: from the turn of this number only."""
 
@@ -212,7 +212,7 @@ class RecallRequest(TypedDict, total=False):
     include_completed: bool | None
     """Also tasks that were completed."""
     subject: str | None
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int | None
     """Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds."""
     include_invalid: bool | None
@@ -306,7 +306,7 @@ class CreateErasureRequest(TypedDict, total=False):
     vector_id: str | None
     """The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text."""
     subject: str | None
-    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404)."""
+    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class ReembedRequest(TypedDict, total=False):
@@ -340,7 +340,7 @@ class AppendTurnRequest(TypedDict, total=False):
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class TurnInput(TypedDict, total=False):
@@ -356,7 +356,7 @@ class TurnInput(TypedDict, total=False):
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class AppendTurnsRequest(TypedDict, total=False):
@@ -452,7 +452,7 @@ class ValueInput(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no value under the key."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class PutValuesRequest(TypedDict, total=False):
@@ -492,7 +492,7 @@ class PutDocRequest(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class FindDocsRequest(TypedDict, total=False):
@@ -564,7 +564,7 @@ class UpsertVectorRequest(TypedDict, total=False):
     metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class VectorInput(TypedDict, total=False):
@@ -576,7 +576,7 @@ class VectorInput(TypedDict, total=False):
     metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class UpsertVectorsRequest(TypedDict, total=False):
@@ -624,7 +624,7 @@ class PutFileRequest(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no file at the path."""
     subject: str | None
-    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none."""
+    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class FileEdit(TypedDict, total=False):
@@ -772,13 +772,13 @@ class ListMemoriesQuery(TypedDict, total=False):
     include_completed: bool
     """Also tasks that were completed."""
     subject: str
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int
     """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
     derived_from_memory: str
-    """Memories that were derived from this memory only."""
+    """Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text."""
     derived_from_session: str
-    """Memories that were derived from turns of this session only."""
+    """Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     derived_from_seq: int
     """With `derived_from_session`: from the turn of this number only."""
     at: str
@@ -808,9 +808,9 @@ class ForgetMemoryQuery(TypedDict, total=False):
 class GetHistoryQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/history."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     topic_key: str
-    """The topic."""
+    """The topic. Must be 1 to 512 bytes of UTF-8 text."""
     type: str
     """Its type, `fact` or `instruction`: each has a history of its own."""
     id: str
@@ -934,7 +934,7 @@ class ListTurnsQuery(TypedDict, total=False):
     filter: str
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
     subject: str
-    """Only turns of this subject."""
+    """Only turns of this subject. Must be 1 to 256 bytes of UTF-8 text."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -998,7 +998,7 @@ class PutValueQuery(TypedDict, total=False):
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
     subject: str
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class DeleteValueQuery(TypedDict, total=False):
@@ -1362,7 +1362,7 @@ class MemoryInput:
     status: str | None = None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None = None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text."""
     valid_from: int | None = None
     """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
     valid_until: int | None = None
@@ -1375,13 +1375,13 @@ class MemoryInput:
 class MemoryLinkInput:
     """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
     memory_id: str | None = None
-    """A memory of the branch."""
+    """A memory of the branch. Must be 1 to 64 bytes of UTF-8 text."""
     session_id: str | None = None
-    """A session."""
+    """A session. Must be 1 to 128 bytes of UTF-8 text."""
     seq: int | None = None
     """The number of a turn of the session, from 1."""
     turn_id: str | None = None
-    """The id that a turn of the session was appended with, in the place of its number."""
+    """The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,7 +256,7 @@ export interface MemoryInput {
   readonly pinned?: boolean | null | undefined;
   /** `proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same. */
   readonly status?: "active" | "proposed" | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. */
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`. */
   readonly validFrom?: number | null | undefined;
@@ -268,13 +268,13 @@ export interface MemoryInput {
 
 /** What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`. */
 export interface MemoryLinkInput {
-  /** A memory of the branch. */
+  /** A memory of the branch. Must be 1 to 64 bytes of UTF-8 text. */
   readonly memoryId?: string | null | undefined;
-  /** A session. */
+  /** A session. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** The number of a turn of the session, from 1. */
   readonly seq?: number | null | undefined;
-  /** The id that a turn of the session was appended with, in the place of its number. */
+  /** The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text. */
   readonly turnId?: string | null | undefined;
 }
 
@@ -485,7 +485,7 @@ export interface ReviewItem {
 /** What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one. */
 export interface ForgetMemoriesRequest {
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
   /** Memories of exactly this topic only. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
   /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
@@ -508,13 +508,13 @@ export interface ForgetMemoriesRequest {
   readonly status?: string | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
   readonly validAt?: number | null | undefined;
-  /** Memories that were derived from this memory only. */
+  /** Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text. */
   readonly derivedFromMemory?: string | null | undefined;
-  /** Memories that were derived from turns of this session only. */
+  /** Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly derivedFromSession?: string | null | undefined;
   /** With `derived_from_session`: from the turn of this number only. */
   readonly derivedFromSeq?: number | null | undefined;
@@ -561,7 +561,7 @@ export interface RecallRequest {
   /** An exact topic; weighs more than the other channels together. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
   /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
@@ -590,7 +590,7 @@ export interface RecallRequest {
   readonly kPerType?: TypeCounts | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds. */
   readonly validAt?: number | null | undefined;
@@ -727,7 +727,7 @@ export interface AskRequest {
   /** The question; not blank. Must be at most 16384 bytes of UTF-8 text. */
   readonly question: string;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
   /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
@@ -834,7 +834,7 @@ export interface CreateErasureRequest {
   readonly vectorCollection?: string | null | undefined;
   /** The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text. */
   readonly vectorId?: string | null | undefined;
-  /** Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). */
+  /** Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1042,7 +1042,7 @@ export interface AppendTurnRequest {
   readonly content: Json;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. */
   readonly embedding?: readonly number[] | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. */
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1068,7 +1068,7 @@ export interface TurnInput {
   readonly metadata?: JsonObject | null | undefined;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it. */
   readonly embedding?: readonly number[] | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. */
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1341,7 +1341,7 @@ export interface ValueInput {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no value under the key. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1405,7 +1405,7 @@ export interface PutDocRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no document with this `_id`. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1613,7 +1613,7 @@ export interface UpsertVectorRequest {
   readonly metadata?: JsonObject | null | undefined;
   /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
   readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1631,7 +1631,7 @@ export interface VectorInput {
   readonly embedding: readonly number[];
   /** Its metadata, as of UpsertVector. */
   readonly metadata?: JsonObject | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1757,7 +1757,7 @@ export interface PutFileRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no file at the path. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. */
+  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -2143,13 +2143,13 @@ export interface ListMemoriesQuery {
   readonly status?: string | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
   /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
   readonly validAt?: number | undefined;
-  /** Memories that were derived from this memory only. */
+  /** Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text. */
   readonly derivedFromMemory?: string | undefined;
-  /** Memories that were derived from turns of this session only. */
+  /** Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly derivedFromSession?: string | undefined;
   /** With `derived_from_session`: from the turn of this number only. */
   readonly derivedFromSeq?: number | undefined;
@@ -2179,12 +2179,12 @@ export interface ForgetMemoryQuery {
 
 /** The query of GET /v1/memory/{ns}/{profile}/history. */
 export interface GetHistoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
-  /** The topic. */
+  /** The topic. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | undefined;
   /** Its type, `fact` or `instruction`: each has a history of its own. */
-  readonly type?: string | undefined;
+  readonly type?: "fact" | "event" | "instruction" | "task" | undefined;
   /** A memory, for the history of its topic. */
   readonly id?: string | undefined;
   /** States on a page, at most 200; more are given as 200. */
@@ -2305,7 +2305,7 @@ export interface ListTurnsQuery {
   readonly role?: string | undefined;
   /** Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`. */
   readonly filter?: string | undefined;
-  /** Only turns of this subject. */
+  /** Only turns of this subject. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2326,7 +2326,20 @@ export interface ExecuteSqlQuery {
 /** The query of GET /v1/db/{db}/facets. */
 export interface ListFacetsQuery {
   /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files`, `tables` or `subjects`. Absent: all of them. */
-  readonly kind?: string | undefined;
+  readonly kind?:
+    | "types"
+    | "topics"
+    | "sources"
+    | "sessions"
+    | "memory_metadata"
+    | "turn_metadata"
+    | "keys"
+    | "documents"
+    | "vectors"
+    | "files"
+    | "tables"
+    | "subjects"
+    | undefined;
   /** How many facets of a kind, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, of the same kind. */
@@ -2369,7 +2382,7 @@ export interface PutValueQuery {
   readonly ifMatch?: string | undefined;
   /** Only if there is no value under the key. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
 }
 
