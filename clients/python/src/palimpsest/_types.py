@@ -452,7 +452,7 @@ class ValueInput(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no value under the key."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class PutValuesRequest(TypedDict, total=False):
@@ -492,7 +492,7 @@ class PutDocRequest(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class FindDocsRequest(TypedDict, total=False):
@@ -564,7 +564,7 @@ class UpsertVectorRequest(TypedDict, total=False):
     metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class VectorInput(TypedDict, total=False):
@@ -576,7 +576,7 @@ class VectorInput(TypedDict, total=False):
     metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class UpsertVectorsRequest(TypedDict, total=False):
@@ -624,7 +624,7 @@ class PutFileRequest(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no file at the path."""
     subject: str | None
-    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class FileEdit(TypedDict, total=False):
@@ -998,7 +998,7 @@ class PutValueQuery(TypedDict, total=False):
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
     subject: str
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class DeleteValueQuery(TypedDict, total=False):

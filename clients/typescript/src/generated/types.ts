@@ -1341,7 +1341,7 @@ export interface ValueInput {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no value under the key. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1405,7 +1405,7 @@ export interface PutDocRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no document with this `_id`. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1613,7 +1613,7 @@ export interface UpsertVectorRequest {
   readonly metadata?: JsonObject | null | undefined;
   /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
   readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1631,7 +1631,7 @@ export interface VectorInput {
   readonly embedding: readonly number[];
   /** Its metadata, as of UpsertVector. */
   readonly metadata?: JsonObject | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1757,7 +1757,7 @@ export interface PutFileRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no file at the path. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -2382,7 +2382,7 @@ export interface PutValueQuery {
   readonly ifMatch?: string | undefined;
   /** Only if there is no value under the key. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be 1 to 256 bytes of UTF-8 text. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
 }
 
