@@ -176,7 +176,7 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.DeleteTurns", { db, session: "s", seq: 1, operation_id: "o-2" }],
     [
       "DataService.ReplaceTurns",
-      { db, session: "s", expected: [{ seq: 1 }], turns: [{ role: "user", content: "x" }], operation_id: "o-3" },
+      { db, session: "s", expected: [], turns: [{ role: "user", content: "x" }], operation_id: "o-3" },
     ],
     ["DataService.SearchTurns", { db, session: "s", vector: [1, 2], k: 3 }],
     ["DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [1] }], txn: true }],
