@@ -1,8 +1,8 @@
 /**
  * The protocol's official referee at the product's own door, by both revisions: all that it requires of a server.
  *
- * Behind the door are fixtures (test/support/mcp-fixtures.ts), as the referee asks for tools of fixed names. Its list of
- * each revision is frozen in the package, whose version is exact in package.json.
+ * Behind the door are fixtures (test/support/mcp-fixtures.ts), as the referee asks for tools of fixed names. Its list
+ * of each revision is frozen in the package, whose version is exact in package.json.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -17,9 +17,9 @@ import { temporaryDirectory } from "../support/temporary.ts";
 /** Scenarios that must fail, of each revision, with why. The referee refuses an entry that passes. */
 const expectedFailures: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "2026-07-28": {},
-  // The door keeps no sessions, so a server can neither ask the client of an earlier revision in the middle of a call nor
-  // tell it of changes later: any node answers any request, and a node that goes takes nobody's session with it. Clients
-  // of 2026-07-28 are asked by the answer itself. None of the product's own tools asks or tells of changes.
+  // The door keeps no sessions, so a server can neither ask the client of an earlier revision in the middle of a call
+  // nor tell it of changes later: any node answers any request, and a node that goes takes nobody's session with it.
+  // Clients of 2026-07-28 are asked by the answer itself. None of the product's own tools asks or tells of changes.
   "2025-11-25": {
     "tools-call-sampling": "asks the client's model during a call",
     "tools-call-elicitation": "asks the client's user during a call",
