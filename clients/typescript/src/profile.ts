@@ -21,7 +21,7 @@ import type {
   Json,
   JsonObject,
   ListErasuresResponse,
-  ListMemoriesQuery,
+  ListMemoriesQuery as MemoriesQuery,
   ListMemoriesResponse,
   ListSessionsQuery,
   ListSessionsResponse,
@@ -46,16 +46,20 @@ const ingestMemoriesMax = 1_000;
 /** A recall is to be quick or not at all. */
 const recallTimeoutMs = 10_000;
 
+/** The query of a listing, with lists for what the wire separates by commas. */
+type ListMemoriesQuery = Omit<MemoriesQuery, "types" | "status"> & {
+  /** Memories of these types only. */
+  readonly types?: string | readonly string[] | undefined;
+  /** Memories in these states only: `active`, `superseded`, `completed` and what else ListMemories names. */
+  readonly status?: string | readonly string[] | undefined;
+};
+
 /** A memory to be kept. Without `content` that is null: the summary says it all. */
 export type NewMemory = Omit<MemoryInput, "content"> & { readonly content?: Json };
 
 /** Conditions of a listing; `filter` is one of documents, over `metadata`. */
-export type MemoryConditions = Omit<ListMemoriesQuery, "branch" | "cursor" | "filter" | "types" | "status"> & {
+export type MemoryConditions = Omit<ListMemoriesQuery, "branch" | "cursor" | "filter"> & {
   readonly filter?: JsonObject;
-  /** Memories of these types only. */
-  readonly types?: string | readonly string[];
-  /** Memories in these states only; see ListMemories. */
-  readonly status?: string | readonly string[];
 };
 
 export class Profile extends Database {
