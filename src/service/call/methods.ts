@@ -22,6 +22,7 @@ import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
+import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 import { type CheckMessage, compileCheck } from "./message-checks.ts";
 
@@ -69,6 +70,7 @@ export const publicServices: readonly DescService[] = [
   DataService,
   FileService,
   BranchService,
+  TransferService,
   ChangeService,
 ];
 

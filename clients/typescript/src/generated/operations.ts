@@ -1004,6 +1004,27 @@ export const operations = {
     output: "RewindBranchResponse",
     tellsTxid: true,
   },
+  export: {
+    id: "export",
+    method: "GET",
+    path: "/v1/db/{db}/export",
+    query: ["cursor", "at"],
+    body: "none",
+    answer: "raw",
+    tellsTxid: true,
+    reads: true,
+  },
+  import: {
+    id: "import",
+    method: "POST",
+    path: "/v1/db/{db}/import",
+    query: ["mode", "dry_run", "cursor", "checkpoint"],
+    body: "raw",
+    answer: "json",
+    output: "ImportResponse",
+    tellsTxid: true,
+    isIdempotent: true,
+  },
 } as const satisfies { readonly [id: string]: Operation };
 
 /** Every stable error code. */
