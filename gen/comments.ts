@@ -1469,7 +1469,6 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.ExportRequest": "What TransferService.Export takes.",
   "palimpsest.v1.ExportRequest.db": "The database, `name[@branch]`.",
   "palimpsest.v1.ExportRequest.cursor": "The `cursor` of the mark that ended the part before. Absent: the first part.",
-  "palimpsest.v1.ExportRequest.at": "An earlier state instead of the present one: the name of a checkpoint, or a transaction id that can be restored. Unknown ones are `not_found` (404). Of the first part only.",
   "palimpsest.v1.ImportRequest": "What TransferService.Import takes.",
   "palimpsest.v1.ImportRequest.db": "The database, `name[@branch]`. It must be there; it need not be empty.",
   "palimpsest.v1.ImportRequest.records": "Lines of an export, of type `application/x-ndjson`: on REST the body. The last one needs no line break.",
@@ -1503,6 +1502,6 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.ImportResponse.checkpoint": "The checkpoint from before the import; absent while nothing was to be written.",
   "palimpsest.v1.ImportResponse.txid": "The database's transaction id after these lines.",
   "palimpsest.v1.TransferService": "A database as lines of JSON, out and in: one branch at one transaction, every kind of record.\n\nAn export is a text of lines (`application/x-ndjson`), each a JSON object with its `kind` first: a `header`, the records, a `trailer` with their counts and their hash. It is given in parts: all but the last end with a line of kind `mark`, whose `cursor` asks for the next one. The parts, one behind the other, are the export; an import passes over the marks. `docs/transfer.md` has every kind of record, and how the hash is made.",
-  "palimpsest.v1.TransferService.Export": "Gives a part of an export, about 2 MiB of it. The whole export is of one transaction, whatever is written meanwhile: what does not fit one part is read from a fork named `export-…`, which goes with the last part, or after an hour. Four exports of a database may be under way in this way; a further one is `overloaded` (429).",
+  "palimpsest.v1.TransferService.Export": "Gives a part of an export, about 2 MiB of it. The whole export is of one transaction, whatever is written meanwhile: what does not fit one part is read from a fork named `export-…`, which goes with the last part, or after an hour. Four exports of a database may be under way in this way; a further one is `overloaded` (429). An earlier state is asked for with the first part only.",
   "palimpsest.v1.TransferService.Import": "Takes lines of an export, whole ones, as many as one body may hold; the answer says where to go on. The first lines begin with the header. Before anything is written a checkpoint is made, so that one rewind undoes the whole import. Lines are checked before they are written, some megabytes at a time; a refusal names the line that is wrong, and the line before which everything was taken. Records keep their ids and times. A repeated import changes nothing: it may be given again from its beginning after any failure. What was erased for good stays erased."
 };

@@ -23,10 +23,13 @@ function fill(database: ModelDatabase): void {
   };
   const embedding = Float32Array.of(1, 2);
   const embeddedBy = { name: "model/a", floor: 0 };
-  const memory = { type: "instruction", summary: "tea", content: "{}", metadata: '{"a":1}', pinned: true };
+  const memory = {
+    ...{ type: "instruction", summary: "tea", content: "{}", metadata: '{"a":1}', pinned: true },
+    ...{ subject: "ada", validFromMs: 1, derivedFrom: [{ sessionId: "s-1", seq: 1 }] },
+  };
   const filler = Array.from({ length: 40 }, (_, n) => ({ role: "user", content: `"turn ${n}"`, turnId: `t-${n}` }));
-  write("memory.ingest", { memories: [{ ...memory, embedding, embeddedBy }] });
   write("turn.append_many", { sessionId: "s-1", turns: filler, operationId: "op-1" });
+  write("memory.ingest", { memories: [{ ...memory, embedding, embeddedBy }] });
   write("docs.insert", { collection: "people", docs: ['{"tag":1}'] });
   write("docs.index", { collection: "people", path: "tag" });
   write("vector.upsert", { collection: "faces", id: "ada", embedding, metadata: "{}", metric: "dot" });

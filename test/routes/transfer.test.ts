@@ -6,7 +6,7 @@ import { wireNames, type Reply } from "../support/wires.ts";
 const service = useService();
 const embedding = [0.6, 0.8];
 
-type Call = (method: string, request: object) => Promise<Reply>;
+type Call = (method: string, request: object, headers?: Record<string, string>) => Promise<Reply>;
 
 /** Fills a profile's database with every kind of record. */
 async function fill(must: Call): Promise<string> {
@@ -16,16 +16,20 @@ async function fill(must: Call): Promise<string> {
     { type: "fact", topic_key: "theme", summary: "dark", content: { id: 1 }, session_id: "s-1", metadata: { a: 1 } },
     { type: "fact", topic_key: "theme", summary: "light", content: {}, source: "chat", embedding, pinned: true },
     { type: "task", summary: "pay invoice 12", content: null, ttl: 3_600 },
+    { type: "fact", topic_key: "web", summary: "read somewhere", content: {}, status: "proposed" },
   ];
-  await must("MemoryService.Ingest", { ...at, memories });
+  const { results } = (await must("MemoryService.Ingest", { ...at, memories })).body;
   const turns = [{ role: "user", content: "hello", turn_id: "t-1", metadata: { tool: "x" } }];
   await must("DataService.AppendTurns", { db, session: "s-1", turns });
+  const derived = [{ session_id: "s-1", turn_id: "t-1" }, { memory_id: results[0].id }];
+  const bounded = { type: "fact", topic_key: "theme", summary: "dark again", content: {}, valid_from: -1 };
+  await must("MemoryService.Ingest", { ...at, memories: [{ ...bounded, subject: "ada", derived_from: derived }] });
   await must("DataService.PutValue", { db, ns: "prefs", key: "mail", value: Buffer.from("ada@example.org") });
   await must("DataService.PutValue", { db, ns: "prefs", key: "raw", value: Buffer.from([255, 0]), ttl: 3_600 });
-  await must("DataService.InsertDocs", { db, coll: "people", docs: [{ _id: "ada", tag: 1 }] });
+  await must("DataService.InsertDocs", { db, coll: "people", docs: [{ _id: "ada", tag: 1 }], subject: "ada" });
   await must("DataService.CreateDocIndex", { db, coll: "people", path: "tag" });
-  await must("DataService.UpsertVector", { db, coll: "faces", id: "ada", embedding: [3, 4], metadata: { a: 1 } });
-  await must("FileService.PutFile", { db, path: "notes/tea.md", text: "one" });
+  await must("DataService.UpsertVector", { db, coll: "faces", id: "ada", embedding: [3, 4], metric: "dot" });
+  await must("FileService.PutFile", { db, path: "notes/tea.md", text: "one", subject: "ada" });
   await must("FileService.PutFile", { db, path: "notes/tea.md", text: "two" });
   const statements = [
     "CREATE TABLE parent (id INTEGER PRIMARY KEY, big, real REAL, raw BLOB)",
@@ -48,7 +52,8 @@ async function fill(must: Call): Promise<string> {
 async function exported(must: Call, db: string, at?: string): Promise<readonly string[]> {
   let text = "";
   for (let cursor: string | undefined; ;) {
-    const { body } = await must("TransferService.Export", { db, ...(cursor === undefined ? { at } : { cursor }) });
+    const headers = at !== undefined && cursor === undefined ? { "service-at": at } : {};
+    const { body } = await must("TransferService.Export", { db, ...(cursor !== undefined && { cursor }) }, headers);
     text += String(body);
     const last = JSON.parse(text.trimEnd().split("\n").at(-1)!) as { kind: string; cursor?: string };
     if (last.kind === "trailer") return text.trimEnd().split("\n");
@@ -65,8 +70,8 @@ const sumOf = (counts: readonly Record<string, number>[], outcome: string): numb
 const { length: headerAndTrailer } = ["header", "trailer"];
 
 describe.each(wireNames)("over %s", (name) => {
-  const call: Call = (method, request) => service().wire(name).call(method, request);
-  const must: Call = (method, request) => ok(call(method, request));
+  const call: Call = (method, request, headers) => service().wire(name).call(method, request, headers);
+  const must: Call = (method, request, headers) => ok(call(method, request, headers));
 
   test("what is exported and imported is exported alike; again it changes nothing; a rewind undoes it", async () => {
     const db = await fill(must);

@@ -88,7 +88,7 @@ const importInput = {
     memoryIds: [`mem_${id}`],
     targets: [
       ...recordTargets.map((target) => ({ target, untilMs: 1_763_884_867_123 })),
-      { target: { kind: "session" as const, sessionId: "s-1" }, untilMs: 0 },
+      { target: { kind: "session" as const, sessionId: "s-1", turns: false }, untilMs: 0 },
     ],
   },
 };
@@ -349,11 +349,11 @@ const read: Read = {
   "transfer.export": [
     [
       { from: { kind: "doc", after: [3, "x"] }, asOfMs: 1_763_884_867_123, bytesMax: 4_194_304, hash: "0f" },
-      { text: "{}\n", counts: { doc: 1 }, hash: "0e", next: { kind: "vector" } },
+      { text: "{}\n", counts: { doc: 1 }, hash: "0e", asOfMs: 1_763_884_867_123, next: { kind: "vector" } },
     ],
     [
-      { asOfMs: 0, bytesMax: 1, hash: "0f" },
-      { text: "", counts: {}, hash: "0f" },
+      { bytesMax: 1, hash: "0f" },
+      { text: "", counts: {}, hash: "0f", asOfMs: 0 },
     ],
   ],
   "transfer.plan": [[importInput, imported]],

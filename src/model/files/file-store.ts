@@ -173,10 +173,15 @@ export function putMoved(tx: Tx, path: string, from: FileRow): void {
 /** A version as it was written in another state: the rest of its row follows from it. */
 export interface RestoredVersion extends Pick<VersionRow, "path" | "version" | "change" | "otherPath" | "writtenAt"> {
   readonly text: string | undefined;
+  readonly subject: string | undefined;
 }
 
 /** Writes a version that is not there, or in the place of the one that is. The path must have been checked. */
-export function restoreVersion(tx: Tx, { text, ...version }: RestoredVersion, textHash: string | undefined): void {
+export function restoreVersion(
+  tx: Tx,
+  { text, subject = "", ...version }: RestoredVersion,
+  textHash: string | undefined,
+): void {
   const { connection } = tx;
   if (!hasFiles(connection)) connection.exec(schema);
   const { path } = version;
@@ -188,12 +193,13 @@ export function restoreVersion(tx: Tx, { text, ...version }: RestoredVersion, te
     text === undefined
       ? null
       : connection.get<{ row: number }>("INSERT INTO __service_file_text (text) VALUES (?) RETURNING row", text)!.row;
-  connection.run(
+  const { lastInsertRowid } = connection.run(
     `INSERT INTO __service_file_version (path, version, change, other_path, txid, written_at, hash, size, text)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ...[path, version.version, version.change, version.otherPath, tx.txid, version.writtenAt],
     ...[textHash ?? null, text === undefined ? null : utf8Length(text), stored],
   );
+  putSubject(tx, { kind: "file", owner: lastInsertRowid }, subject);
   const [newest] = versionsOf(tx, path);
   if (before?.row === newest?.row) return trim(tx, path);
   if (before) unindexFile(tx, before.row);

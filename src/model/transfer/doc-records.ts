@@ -8,13 +8,15 @@ import { invalid } from "../../base/faults/errors.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
 import { limits } from "../../base/limits.ts";
 import { getField, isObject, parseJson } from "../core/docs-json.ts";
+import { subjectColumn, subjectOf } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { putDoc } from "../docs/doc-by-id.ts";
 import { createDocIndex, docIndexesMax, openCollection } from "../docs/docs-catalog.ts";
 import { docIdBytesMax, findDoc } from "../docs/docs.ts";
-import { findCollection } from "../docs/docs-index.ts";
+import { findCollection, tableOfCollection } from "../docs/docs-index.ts";
 import { parsePath } from "../docs/docs-path.ts";
-import { formLine, plain, type RecordKind } from "./record.ts";
+import { isErasedSubject, isTarget } from "./erased.ts";
+import { formLine, plain, readSubject, type RecordKind } from "./record.ts";
 
 interface CollectionRecord {
   readonly name: string;
@@ -71,6 +73,7 @@ interface DocRecord {
   readonly id: string;
   /** JSON text. */
   readonly doc: string;
+  readonly subject: string | undefined;
 }
 
 export const docRecords: RecordKind<DocRecord> = {
@@ -80,33 +83,45 @@ export const docRecords: RecordKind<DocRecord> = {
   *rows(view, after) {
     const [from = 0, behind = 0] = (after ?? []) as readonly number[];
     for (const { number, name } of collectionsFrom(view, from)) {
+      const subjects = subjectColumn(view, "document", "d.n", number);
       const rows = view.connection
-        .prepared(`SELECT n, doc FROM ${findCollection(view, name)!.table} WHERE n > ? ORDER BY n`)
-        .iterate(number === from ? behind : 0) as Iterable<{ n: number; doc: string }>;
-      for (const { n, doc } of rows)
-        yield { position: [number, n], line: formLine("doc", { collection: plain(name), doc }) };
+        .prepared(`SELECT n, doc, ${subjects} AS subject FROM ${tableOfCollection(number)} AS d WHERE n > ? ORDER BY n`)
+        .iterate(number === from ? behind : 0) as Iterable<{ n: number; doc: string; subject: string | null }>;
+      for (const { n, doc, subject } of rows)
+        yield {
+          position: [number, n],
+          line: formLine("doc", { collection: plain(name), subject: plain(subject), doc }),
+        };
     }
   },
 
   read(fields) {
     const collection = checkCollectionName("collection", fields.text("collection", limits.nameCharsMax));
+    const subject = readSubject(fields);
     const { value, text } = parseJson("doc", fields.json("doc"));
     const id = isObject(value) ? getField(value, "_id") : undefined;
     if (!isObject(value) || typeof id !== "string" || id === "" || id.length > docIdBytesMax)
       throw invalid(`doc must be an object whose _id is a string of 1 to ${docIdBytesMax} bytes`);
-    return { collection, id, doc: text };
+    return { collection, id, doc: text, subject };
   },
 
-  find(view, { collection, id, doc }) {
+  find(view, { collection, id, doc, subject }) {
     const there = findDoc(view, collection, id);
     if (!there) return "absent";
-    return there.doc === doc ? "same" : "different";
+    const place = findCollection(view, collection)!.number;
+    const isSame = there.doc === doc && subjectOf(view, { kind: "document", place, owner: there.row }) === subject;
+    return isSame ? "same" : "different";
   },
 
   write(tx: Tx, record) {
-    putDoc(tx, record);
+    putDoc(tx, { ...record, subject: record.subject ?? "" });
   },
 
-  isErased: ({ collection, id }, { targets }) =>
-    targets.some(({ target }) => target.kind === "document" && target.collection === collection && target.id === id),
+  isErased: (_view, { collection, id, subject }, erased) =>
+    isErasedSubject(erased, subject) ||
+    isTarget(
+      erased,
+      undefined,
+      (target) => target.kind === "document" && target.collection === collection && target.id === id,
+    ),
 };

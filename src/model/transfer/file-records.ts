@@ -6,6 +6,7 @@
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { hashOf } from "../core/expected.ts";
+import { subjectColumn, subjectOf } from "../core/subjects.ts";
 import type { View } from "../core/transaction.ts";
 import { checkFileText } from "../files/file-edits.ts";
 import { checkFilePath } from "../files/file-path.ts";
@@ -18,11 +19,13 @@ import {
   restoreVersion,
   versionsOf,
 } from "../files/file-store.ts";
-import { formLine, plain, type RecordKind } from "./record.ts";
+import { isErasedPath, isErasedSubject } from "./erased.ts";
+import { formLine, plain, readSubject, type RecordKind } from "./record.ts";
 
-interface FileRow extends Omit<RestoredVersion, "text"> {
+interface FileRow extends Omit<RestoredVersion, "text" | "subject"> {
   readonly row: number;
   readonly text: string | null;
+  readonly subject: string | null;
 }
 
 const changes: readonly FileChange[] = ["written", "moved_here", "moved_away", "deleted"];
@@ -41,16 +44,18 @@ export const fileRecords: RecordKind<RestoredVersion> = {
     __service_file: { exported: ["path"], derived: { row: "the newest version of the path" } },
   },
 
-  *rows({ connection }, after) {
+  *rows(view, after) {
+    const { connection } = view;
     if (!hasFiles(connection)) return;
     const rows = connection
       .prepared(
-        `SELECT v.row, v.path, v.version, v.change, v.other_path AS otherPath, v.written_at AS writtenAt, t.text
+        `SELECT v.row, v.path, v.version, v.change, v.other_path AS otherPath, v.written_at AS writtenAt, t.text,
+           ${subjectColumn(view, "file", "v.row")} AS subject
          FROM __service_file_version AS v LEFT JOIN __service_file_text AS t ON t.row = v.text
          WHERE v.row > ? ORDER BY v.row`,
       )
       .iterate(after?.[0] ?? 0) as Iterable<FileRow>;
-    for (const { row, path, version, change, otherPath, writtenAt, text } of rows)
+    for (const { row, path, version, change, otherPath, writtenAt, text, subject } of rows)
       yield {
         position: [row],
         line: formLine("file", {
@@ -59,6 +64,7 @@ export const fileRecords: RecordKind<RestoredVersion> = {
           change: plain(change),
           other_path: plain(otherPath),
           written_at: plain(writtenAt),
+          subject: plain(subject),
           text: plain(text),
         }),
       };
@@ -75,10 +81,11 @@ export const fileRecords: RecordKind<RestoredVersion> = {
       throw invalid("a version that was written or moved here has a text, and no other has");
     if (text !== undefined) checkFileText("text", text);
     const otherPath = other === undefined ? null : checkFilePath("other_path", other);
-    return { path, version, change, otherPath, writtenAt: fields.time("written_at"), text };
+    const [writtenAt, subject] = [fields.time("written_at"), readSubject(fields)];
+    return { path, version, change, otherPath, writtenAt, subject, text };
   },
 
-  find(view, { path, version, change, otherPath, writtenAt, text }) {
+  find(view, { path, version, change, otherPath, writtenAt, subject, text }) {
     const there = versionsOf(view, path).find((one) => one.version === version);
     const textHash = text === undefined ? null : hashOf(text);
     if (!there) return isFree(view, path) ? "absent" : "blocked";
@@ -86,7 +93,8 @@ export const fileRecords: RecordKind<RestoredVersion> = {
       there.change === change &&
       there.otherPath === otherPath &&
       there.writtenAt === writtenAt &&
-      there.hash === textHash;
+      there.hash === textHash &&
+      subjectOf(view, { kind: "file", owner: there.row }) === subject;
     return isSame ? "same" : isFree(view, path) ? "different" : "blocked";
   },
 
@@ -94,11 +102,14 @@ export const fileRecords: RecordKind<RestoredVersion> = {
     restoreVersion(tx, record, record.text === undefined ? undefined : hashOf(record.text));
   },
 
-  isErased: ({ path, writtenAt }, { targets }) =>
-    targets.some(
-      ({ target, untilMs }) =>
-        target.kind === "path" && (path === target.path || path.startsWith(`${target.path}/`)) && writtenAt <= untilMs,
-    ),
+  isErased: (_view, { path, writtenAt, subject }, erased) =>
+    isErasedSubject(erased, subject, writtenAt) || isErasedPath(erased, path, writtenAt),
+
+  withoutErased(_view, record, erased) {
+    const { otherPath, writtenAt } = record;
+    const isNamed = otherPath !== null && isErasedPath(erased, otherPath, writtenAt);
+    return isNamed ? { ...record, otherPath: null } : record;
+  },
 };
 
 /** Whether a file may be at the path. */

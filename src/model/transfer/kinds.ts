@@ -14,13 +14,16 @@ import { floorRecords, sessionRecords, turnRecords } from "./session-records.ts"
 import { sqlLaterRecords, type SqlRecordKind, sqlRowRecords, sqlTableRecords } from "./sql-records.ts";
 import { spaceRecords, vectorRecords } from "./vector-records.ts";
 
-/** What comes later may name what came before: vectors their space, documents their collection. */
+/**
+ * What comes later may name what came before: vectors their space, documents their collection, memories the turns that
+ * they were derived from; of sessions it is asked whether they are used.
+ */
 export const recordKinds: readonly RecordKind[] = [
   spaceRecords,
+  turnRecords,
+  memoryRecords,
   sessionRecords,
   floorRecords,
-  memoryRecords,
-  turnRecords,
   fileRecords,
   kvRecords,
   collectionRecords,

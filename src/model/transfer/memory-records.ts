@@ -1,9 +1,10 @@
 /**
- * Memories as records: active and superseded ones, each with who said it, its metadata, its pin and its vector.
+ * Memories as records, in whatever state: each with who said it, whom it is about, when it holds, what it was derived
+ * from, its metadata, its pin and its vector.
  *
  * Always true: what makes a memory the same under its id is what was said, by whom and when; that it was superseded
  * meanwhile is no difference. A topic keeps at most one active memory of a type: of two, the earlier is superseded by
- * the later one. What another table knows beside a memory is one entry of `sides`.
+ * the later one.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
@@ -12,6 +13,7 @@ import { checkText } from "../../format/core/names.ts";
 import { note } from "../core/change-notes.ts";
 import { readContent } from "../core/content.ts";
 import { isBatched } from "../core/database-state.ts";
+import { putSubject, subjectColumn } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { joinedMetadata, putMetadata, readMetadata } from "../docs/memory-metadata.ts";
 import { findDuplicate, fingerprint, type Same } from "../memory/duplicates.ts";
@@ -24,26 +26,27 @@ import { presence } from "../memory/memory-presence.ts";
 import { memoryTypes, type MemoryType } from "../memory/memory-record.ts";
 import { removeMemories } from "../memory/memory-removal.ts";
 import { embed, findMaker, memorySpace } from "../memory/memory-vectors.ts";
+import { addLinks, linksColumn } from "../standing/links.ts";
 import { memoryStates, stateMarks, stateOf } from "../standing/states.ts";
-import { type Fields, formLine, isStored, plain, type RecordKind, vectorJson } from "./record.ts";
+import { joinedValidity, putValidity } from "../standing/validity.ts";
+import { isErasedMemory, type Mentions, withoutErasedMentions } from "./memory-erased.ts";
+import { formLinks, readLinks } from "./memory-links.ts";
+import { type Fields, formLine, isStored, plain, readSubject, type RecordKind, vectorJson } from "./record.ts";
 
 /** What is known of a memory, in the order of the columns; the same of a row and of a record. */
-interface MemoryFields {
-  readonly id: string;
+interface MemoryFields extends Omit<Mentions, "provenance" | "links"> {
   readonly type: MemoryType;
   readonly topicKey: string | null;
   readonly summary: string;
   /** JSON text. */
   readonly content: string;
   readonly keywords: string | null;
-  readonly sessionId: string | null;
-  readonly source: string | null;
-  readonly createdAt: number;
   readonly expiresAt: number | null;
-  readonly supersededBy: string | null;
   readonly supersededAt: number | null;
   /** JSON text. */
   readonly metadata: string | null;
+  readonly validFrom: number | null;
+  readonly validUntil: number | null;
   readonly pinned: boolean;
 }
 
@@ -52,12 +55,13 @@ interface MemoryRow extends Omit<MemoryFields, "pinned"> {
   readonly pinned: number;
   /** JSON text of a list of pairs. */
   readonly provenance: string;
+  /** JSON text of a list of objects. */
+  readonly links: string;
   readonly embedding: Uint8Array | null;
 }
 
-interface MemoryRecord extends MemoryFields {
-  /** Each session and source that it came from, absent ones as empty text. */
-  readonly provenance: readonly (readonly [string, string])[];
+interface MemoryRecord extends MemoryFields, Mentions {
+  readonly type: MemoryType;
   readonly embedder: string | undefined;
   readonly vector: Float32Array | undefined;
 }
@@ -67,16 +71,17 @@ const provenanceMax = 100_000;
 
 /** Memories with all that belongs to them. One that came from nowhere need not say so in its provenance. */
 function selectMemories(view: View, condition: string): string {
-  const [metadata, pins] = [joinedMetadata(view), joinedPins(view)];
+  const [metadata, pins, times] = [joinedMetadata(view), joinedPins(view), joinedValidity(view)];
   return `SELECT m.row, m.id, m.type, m.topic_key AS topicKey, m.summary, m.content, m.keywords,
       m.session_id AS sessionId, m.source, m.created_at AS createdAt, m.expires_at AS expiresAt,
       m.superseded_by AS supersededBy, m.superseded_at AS supersededAt, ${metadata.column} AS metadata,
-      ${pins.column} AS pinned, v.embedding,
+      ${pins.column} AS pinned, e.embedding, ${times.columns}, ${subjectColumn(view, "memory", "m.row")} AS subject,
+      ${linksColumn(view, "m.row")} AS links,
       (SELECT json_group_array(json_array(p.session_id, p.source) ORDER BY p.session_id, p.source)
        FROM __service_memory_provenance AS p WHERE p.memory = m.row
          AND (p.session_id <> '' OR p.source <> '' OR m.session_id IS NOT NULL OR m.source IS NOT NULL)) AS provenance
-    FROM __service_memory AS m ${metadata.join} ${pins.join}
-    LEFT JOIN __service_vector AS v ON v.space = ? AND v.owner = m.row WHERE ${condition}`;
+    FROM __service_memory AS m ${metadata.join} ${pins.join} ${times.join}
+    LEFT JOIN __service_vector AS e ON e.space = ? AND e.owner = m.row WHERE ${condition}`;
 }
 
 function vectorSpace(view: View): { readonly space: number; readonly embedder: string | undefined } {
@@ -84,7 +89,8 @@ function vectorSpace(view: View): { readonly space: number; readonly embedder: s
   return { space: space?.space ?? 0, embedder: space && findMaker(view, space)?.name };
 }
 
-function identityOf({ type, topicKey, summary, content, sessionId }: MemoryFields): Uint8Array {
+function identityOf(memory: MemoryFields): Uint8Array {
+  const { type, topicKey, summary, content, sessionId, subject, validFrom, validUntil } = memory;
   const { value } = readContent("content", content);
   return fingerprint({
     type,
@@ -92,6 +98,9 @@ function identityOf({ type, topicKey, summary, content, sessionId }: MemoryField
     summary,
     content: value,
     sessionId: sessionId ?? undefined,
+    subject: subject ?? undefined,
+    validFromMs: validFrom ?? undefined,
+    validUntilMs: validUntil ?? undefined,
   });
 }
 
@@ -99,11 +108,18 @@ function rowOf(view: View, id: string): MemoryRow | undefined {
   return view.connection.get<MemoryRow>(selectMemories(view, "m.id = ?"), vectorSpace(view).space, id);
 }
 
+/** Whether it is neither proposed nor completed; that something has superseded it meanwhile is no difference. */
+function isOpen({ supersededBy }: Pick<MemoryFields, "supersededBy">): boolean {
+  const state = stateOf(supersededBy);
+  return state === "active" || state === "superseded";
+}
+
 /** Whether the row says what the record says. Of a vector that its space has no room for nothing is asked. */
 function isSame(row: MemoryRow, record: MemoryRecord, hasRoom: boolean): boolean {
   const { type, topicKey, summary, content, keywords, sessionId, source, createdAt, expiresAt, metadata } = record;
   return (
     row.type === type &&
+    isOpen(row) === isOpen(record) &&
     row.topicKey === topicKey &&
     row.summary === summary &&
     row.content === content &&
@@ -113,6 +129,10 @@ function isSame(row: MemoryRow, record: MemoryRecord, hasRoom: boolean): boolean
     row.createdAt === createdAt &&
     row.expiresAt === expiresAt &&
     row.metadata === metadata &&
+    row.subject === record.subject &&
+    row.validFrom === record.validFrom &&
+    row.validUntil === record.validUntil &&
+    row.links === formLinks(record.links) &&
     (row.pinned === 1) === record.pinned &&
     row.provenance === JSON.stringify(record.provenance) &&
     (!hasRoom || isStored(row.embedding, record.vector))
@@ -200,6 +220,19 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     },
     __service_memory_provenance: { exported: ["session_id", "source"], derived: { memory: "the record's own" } },
     __service_memory_metadata: { exported: ["metadata"], derived: { memory: "the record's own", id: "likewise" } },
+    __service_memory_validity: {
+      exported: ["valid_from", "valid_until"],
+      derived: { memory: "the record's own", id: "likewise" },
+    },
+    __service_memory_link: {
+      exported: ["from_memory", "session_id", "seq"],
+      derived: { link: "given anew, in the same order", memory: "the record's own", id: "likewise" },
+    },
+    // Of records of every kind that may have one.
+    __service_subject: {
+      exported: ["subject"],
+      derived: { row: "given anew", kind: "the record's own", place: "likewise", owner: "likewise" },
+    },
     __service_memory_pin: { exported: ["memory"], derived: { created_at: "the memory's" } },
   },
 
@@ -226,6 +259,10 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
           expires_at: plain(row.expiresAt),
           ...formState(row),
           metadata: row.metadata ?? undefined,
+          subject: plain(row.subject),
+          valid_from: plain(row.validFrom),
+          valid_until: plain(row.validUntil),
+          derived_from: row.links === "[]" ? undefined : row.links,
           pinned: row.pinned === 1 ? "true" : undefined,
           embedder: row.embedding === null ? undefined : plain(embedder ?? null),
           vector: vectorJson(row.embedding),
@@ -244,8 +281,14 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     const sessionId = fields.maybeText("session_id", limits.sessionIdBytesMax);
     const source = fields.maybeText("source", limits.sourceBytesMax);
     const metadataJson = fields.maybeJson("metadata");
+    const subject = readSubject(fields);
+    const validFromMs = fields.maybeInteger("valid_from");
+    const validUntilMs = fields.maybeInteger("valid_until");
+    const links = readLinks(fields);
     const given = {
       ...{ type, summary, content },
+      ...(validFromMs !== undefined && { validFromMs }),
+      ...(validUntilMs !== undefined && { validUntilMs }),
       ...(topicKey !== undefined && { topicKey }),
       ...(keywords !== undefined && { keywords }),
     };
@@ -260,7 +303,10 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     }
     const embedder = fields.maybeText("embedder", 256);
     return {
-      ...{ id, type, summary, content, provenance, embedder },
+      ...{ id, type, summary, content, provenance, links, embedder },
+      subject: subject ?? null,
+      validFrom: validFromMs ?? null,
+      validUntil: validUntilMs ?? null,
       topicKey: topicKey ?? null,
       keywords: keywords ?? null,
       sessionId: sessionId ?? null,
@@ -291,6 +337,7 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     if (expired) removeMemories(tx, [expired.row], "expired");
     const [supersededBy, supersededAt] = settleTopic(tx, record);
     const { id, type, createdAt, expiresAt, topicKey, sessionId, source, keywords, summary, content } = record;
+    const { validFrom, validUntil } = record;
     const row = tx.connection.run(
       `INSERT INTO __service_memory (id, type, created_at, expires_at, superseded_by, superseded_at, topic_key,
          session_id, source, fingerprint, keywords, summary, content)
@@ -301,6 +348,16 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     note(tx, "memory", stateOf(supersededBy) === "proposed" ? "proposed" : "created", id);
     if (type === "instruction") indexInstructions(tx);
     if (record.pinned) pinMemory(tx, row);
+    putSubject(tx, { kind: "memory", owner: row }, record.subject ?? undefined);
+    putValidity(
+      tx,
+      { row, id },
+      {
+        ...(validFrom !== null && { validFromMs: validFrom }),
+        ...(validUntil !== null && { validUntilMs: validUntil }),
+      },
+    );
+    addLinks(tx, { row, id }, record.links);
     indexMemory(tx, row, summary.length + content.length + (keywords?.length ?? 0));
     if (record.metadata !== null) putMetadata(tx, { row, id }, record.metadata);
     if (isBatched(tx.connection)) noteFingerprint(tx, row);
@@ -309,9 +366,6 @@ export const memoryRecords: RecordKind<MemoryRecord> = {
     if (record.vector && hasRoomFor(tx, record)) embed(tx, "memory", row, { embedding: record.vector, isUnit: true });
   },
 
-  isErased: ({ id, sessionId, createdAt }, { memoryIds, targets }) =>
-    memoryIds.includes(id) ||
-    targets.some(
-      ({ target, untilMs }) => target.kind === "session" && target.sessionId === sessionId && createdAt <= untilMs,
-    ),
+  isErased: (_view, record, erased) => isErasedMemory(record, erased),
+  withoutErased: withoutErasedMentions,
 };

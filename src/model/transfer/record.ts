@@ -7,12 +7,13 @@
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkText } from "../../format/core/names.ts";
-import type { RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import { getField, isObject, jsonText, parseJson, type Json, type JsonObject } from "../core/docs-json.ts";
+import { checkSubject } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { checkEmbedding } from "../vectors/vectors.ts";
 import { computeLength } from "../vectors/vector-details.ts";
 import { storedForm } from "../index/vector-index.ts";
+import type { ErasedNames } from "./erased.ts";
 
 /** Where a walk through the rows of a kind goes on: behind these numbers or texts, which order the rows. */
 export type Position = readonly (string | number)[];
@@ -38,16 +39,6 @@ export type Found =
   /** Nothing, and the record's own time is over. */
   | "expired";
 
-/** Names whose records were erased for good: what an import must not bring back. */
-export interface ErasedNames {
-  readonly memoryIds: readonly string[];
-  /** Records, and whole sessions with their turns; `untilMs` is when it was asked for. */
-  readonly targets: readonly {
-    readonly target: RecordTarget | { readonly kind: "session"; readonly sessionId: string };
-    readonly untilMs: number;
-  }[];
-}
-
 /** How a table stands in an export: columns that its records hold, and those that follow from others. */
 export interface TableUse {
   readonly exported: readonly string[];
@@ -66,8 +57,10 @@ export interface RecordKind<Parsed = unknown> {
   find(view: View, record: Parsed): Found;
   /** Writes a record that is `absent`, or in the place of a `different` one. */
   write(tx: Tx, record: Parsed): void;
-  /** Whether the record was erased. */
-  isErased?(record: Parsed, erased: ErasedNames): boolean;
+  /** Whether the record was erased; asked of one that is not there the same. */
+  isErased?(view: View, record: Parsed, erased: ErasedNames): boolean;
+  /** The record without what it tells of others that were erased; itself where it tells nothing. */
+  withoutErased?(view: View, record: Parsed, erased: ErasedNames): Parsed;
 }
 
 /** A line of the kind; values are JSON texts, undefined ones are left out. */
@@ -154,6 +147,13 @@ export class Fields {
     return this.#required(name, this.maybeCount(name, most));
   }
 
+  /** A whole number of either sign; its bounds are its user's. */
+  maybeInteger(name: string): number | undefined {
+    const value = this.#get(name);
+    if (value === undefined || (typeof value === "number" && Number.isSafeInteger(value))) return value;
+    throw invalid(`${name} must be a whole number`);
+  }
+
   /** Unix milliseconds. */
   maybeTime(name: string): number | undefined {
     return this.maybeCount(name, timeMsMax);
@@ -191,6 +191,15 @@ export class Fields {
 
   json(name: string): string {
     return this.#required(name, this.maybeJson(name));
+  }
+
+  /** A list of objects. */
+  maybeObjects(name: string, most: number): readonly JsonObject[] | undefined {
+    const value = this.#get(name);
+    if (value === undefined) return undefined;
+    if (!Array.isArray(value) || value.length > most || !value.every(isObject))
+      throw invalid(`${name} must be a list of at most ${most} objects`);
+    return value as JsonObject[];
   }
 
   /** A list of texts. */
@@ -241,6 +250,12 @@ export class Fields {
     if (unknown !== undefined)
       throw invalid(`a record of kind ${this.kind} has no field ${JSON.stringify(unknown.slice(0, 64))}`);
   }
+}
+
+/** Whom a record is about, where it says so. */
+export function readSubject(fields: Fields): string | undefined {
+  const subject = fields.maybeAnyText("subject");
+  return subject === undefined ? undefined : checkSubject("subject", subject);
 }
 
 /** Whether the stored vector is that one. */

@@ -8,13 +8,16 @@ import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { note } from "../core/change-notes.ts";
 import { readContent } from "../core/content.ts";
+import { isSessionUsed } from "../core/session-row.ts";
+import { putSubject, subjectColumn } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { embed, embeddedSpace, findMaker } from "../memory/memory-vectors.ts";
 import { findTurn, joinedDetails, putDetails, readDetails } from "../transcript/turn-details.ts";
 import { removeTurnRows } from "../transcript/turn-removal.ts";
 import { indexTurn } from "../transcript/turn-text.ts";
 import { turnIdBytesMax } from "../transcript/turn-details.ts";
-import { formLine, isStored, plain, type RecordKind, vectorJson } from "./record.ts";
+import { isAnySubjectErased, isErasedSession, isErasedSubject, isErasedTurn, isTarget } from "./erased.ts";
+import { formLine, isStored, plain, readSubject, type RecordKind, vectorJson } from "./record.ts";
 
 interface SessionRecord {
   readonly id: string;
@@ -69,10 +72,9 @@ export const sessionRecords: RecordKind<SessionRecord> = {
     );
   },
 
-  isErased: ({ id, lastActiveAt }, { targets }) =>
-    targets.some(
-      ({ target, untilMs }) => target.kind === "session" && target.sessionId === id && lastActiveAt <= untilMs,
-    ),
+  // Its id may tell of a subject whom all of it was about.
+  isErased: (view, { id, lastActiveAt }, erased) =>
+    isErasedSession(erased, id, lastActiveAt) || (isAnySubjectErased(erased, lastActiveAt) && !isSessionUsed(view, id)),
 };
 
 interface FloorRecord {
@@ -115,6 +117,14 @@ export const floorRecords: RecordKind<FloorRecord> = {
       BigInt(seq),
     );
   },
+
+  isErased: (view, { sessionId }, erased) =>
+    isTarget(
+      erased,
+      undefined,
+      (target) => target.kind === "session" && target.turns && target.sessionId === sessionId,
+    ) ||
+    (isAnySubjectErased(erased) && !isSessionUsed(view, sessionId)),
 };
 
 interface TurnRecord {
@@ -126,6 +136,7 @@ interface TurnRecord {
   readonly createdAt: number;
   readonly turnId: string | undefined;
   readonly metadata: string | undefined;
+  readonly subject: string | undefined;
   readonly embedder: string | undefined;
   readonly vector: Float32Array | undefined;
 }
@@ -139,13 +150,14 @@ interface TurnRow {
   readonly createdAt: number;
   readonly turnId: string | null;
   readonly metadata: string | null;
+  readonly subject: string | null;
   readonly embedding: Uint8Array | null;
 }
 
 function selectTurns(view: View, condition: string): string {
   const { join, columns } = joinedDetails(view);
   return `SELECT t.row, t.session_id AS sessionId, t.seq, t.role, t.content, t.created_at AS createdAt, ${columns},
-      v.embedding
+      ${subjectColumn(view, "turn", "t.row")} AS subject, v.embedding
     FROM __service_turn AS t ${join} LEFT JOIN __service_vector AS v ON v.space = ? AND v.owner = t.row
     WHERE ${condition}`;
 }
@@ -198,6 +210,7 @@ export const turnRecords: RecordKind<TurnRecord> = {
           created_at: plain(row.createdAt),
           turn_id: plain(row.turnId),
           metadata: row.metadata ?? undefined,
+          subject: plain(row.subject),
           embedder: row.embedding === null ? undefined : plain(embedder ?? null),
           vector: vectorJson(row.embedding),
         }),
@@ -215,6 +228,7 @@ export const turnRecords: RecordKind<TurnRecord> = {
     return {
       ...{ sessionId, seq, role, content, turnId, metadata },
       createdAt: fields.time("created_at"),
+      subject: readSubject(fields),
       embedder: fields.maybeText("embedder", 256),
       vector: fields.maybeVector("vector"),
     };
@@ -234,6 +248,7 @@ export const turnRecords: RecordKind<TurnRecord> = {
       there.createdAt === record.createdAt &&
       there.turnId === (record.turnId ?? null) &&
       there.metadata === (record.metadata ?? null) &&
+      there.subject === (record.subject ?? null) &&
       (!hasRoomFor(view, record) || isStored(there.embedding, record.vector));
     if (isSame) return "same";
     const named = record.turnId === undefined ? undefined : findTurn(view, record.sessionId, record.turnId);
@@ -251,13 +266,11 @@ export const turnRecords: RecordKind<TurnRecord> = {
     ).lastInsertRowid;
     note(tx, "turn", "created", sessionId, seq);
     putDetails(tx, row, sessionId, record);
+    putSubject(tx, { kind: "turn", owner: row }, record.subject);
     indexTurn(tx, row, content.length);
     if (record.vector && hasRoomFor(tx, record)) embed(tx, "turn", row, { embedding: record.vector, isUnit: true });
   },
 
-  isErased: ({ sessionId, seq, createdAt }, { targets }) =>
-    targets.some(({ target, untilMs }) => {
-      if (target.kind === "session") return target.sessionId === sessionId && createdAt <= untilMs;
-      return target.kind === "turn" && target.sessionId === sessionId && target.seq === seq && createdAt <= untilMs;
-    }),
+  isErased: (_view, { sessionId, seq, createdAt, subject }, erased) =>
+    isErasedSubject(erased, subject, createdAt) || isErasedTurn(erased, sessionId, seq, createdAt),
 };

@@ -10,7 +10,8 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { chainHash } from "./hash-chain.ts";
 import { findKind, recordKinds } from "./kinds.ts";
-import { type ErasedNames, Fields, type Found, type Position } from "./record.ts";
+import type { ErasedNames } from "./erased.ts";
+import { Fields, type Found, type Position } from "./record.ts";
 
 /** Where an export goes on: in which kind, and behind which of its rows. */
 export interface ExportPlace {
@@ -24,8 +25,8 @@ export type RecordCounts = Readonly<Record<string, number>>;
 export interface ExportInput {
   /** Absent: from the beginning. */
   readonly from?: ExportPlace;
-  /** What expires at or before this instant is left out: the same for all parts of an export. */
-  readonly asOfMs: number;
+  /** What expires at or before this instant is left out, the same for all parts of an export. Absent: now. */
+  readonly asOfMs?: number;
   /** Of the lines together: the line that reaches it is the last. */
   readonly bytesMax: number;
   /** The hash of the lines before, in hexadecimal. */
@@ -37,12 +38,14 @@ export interface ExportedPart {
   readonly text: string;
   readonly counts: RecordCounts;
   readonly hash: string;
+  /** The instant that was asked for, or was now. */
+  readonly asOfMs: number;
   /** Absent at the end. */
   readonly next?: ExportPlace;
 }
 
 /** The next lines of an export. */
-export function exportRecords(view: View, { from, asOfMs, bytesMax, hash }: ExportInput): ExportedPart {
+export function exportRecords(view: View, { from, asOfMs = view.nowMs, bytesMax, hash }: ExportInput): ExportedPart {
   const seen = { ...view, nowMs: asOfMs };
   const first = from === undefined ? 0 : recordKinds.findIndex(({ kind }) => kind === from.kind);
   if (first < 0) throw invalid("cursor must be one that an export of this database gave");
@@ -56,11 +59,12 @@ export function exportRecords(view: View, { from, asOfMs, bytesMax, hash }: Expo
       chain = chainHash(chain, line);
       counts[kind] = (counts[kind] ?? 0) + 1;
       bytes += utf8Length(line);
-      if (bytes >= bytesMax) return { text: lines.join(""), counts, hash: chain, next: { kind, after: position } };
+      if (bytes >= bytesMax)
+        return { text: lines.join(""), counts, hash: chain, asOfMs, next: { kind, after: position } };
       view.connection.look();
     }
   }
-  return { text: lines.join(""), counts, hash: chain };
+  return { text: lines.join(""), counts, hash: chain, asOfMs };
 }
 
 /** What is done with a record of whose names something else is there: it stays, it gives way, or nothing is written. */
@@ -132,8 +136,8 @@ function settle(view: View, input: ImportInput, write: (kind: string, parsed: un
   const each: Outcome[] = [];
   for (const { line, text } of input.records) {
     const { kind, parsed } = readRecord(line, text);
-    const outcome = atLine(line, () => decide(view, kind, parsed, input));
-    if (outcome === "created" || outcome === "replaced") atLine(line, () => write(kind, parsed));
+    const { outcome, taken } = atLine(line, () => decide(view, kind, parsed, input));
+    if (outcome === "created" || outcome === "replaced") atLine(line, () => write(kind, taken));
     else if (outcome !== "unchanged" && left.length < leftMax) left.push({ line, kind, outcome });
     const ofKind = (counts[kind] ??= {});
     ofKind[outcome] = (ofKind[outcome] ?? 0) + 1;
@@ -143,15 +147,23 @@ function settle(view: View, input: ImportInput, write: (kind: string, parsed: un
   return { counts, left, ...(input.each && { each }) };
 }
 
-function decide(view: View, kind: string, parsed: unknown, { mode, erased }: ImportInput): Outcome {
-  const { find, isErased } = findKind(kind)!;
+/** What becomes of the record, and what of it is taken over. */
+function decide(
+  view: View,
+  kind: string,
+  parsed: unknown,
+  { mode, erased }: ImportInput,
+): { readonly outcome: Outcome; readonly taken?: unknown } {
+  const { find, isErased, withoutErased } = findKind(kind)!;
   const found = find(view, parsed);
-  if (found === "same") return "unchanged";
-  if (isErased?.(parsed, erased)) return "erased";
-  return outcomeOf(found, mode);
+  if (found === "same") return { outcome: "unchanged" };
+  if (isErased?.(view, parsed, erased)) return { outcome: "erased" };
+  const taken = withoutErased ? withoutErased(view, parsed, erased) : parsed;
+  return { outcome: outcomeOf(taken === parsed ? found : find(view, taken), mode), taken };
 }
 
-function outcomeOf(found: Exclude<Found, "same">, mode: ImportMode): Outcome {
+function outcomeOf(found: Found, mode: ImportMode): Outcome {
+  if (found === "same") return "unchanged";
   if (found === "absent") return "created";
   if (found === "duplicate" || found === "expired") return found;
   if (mode === "fail")

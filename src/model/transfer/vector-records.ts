@@ -8,6 +8,7 @@
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { checkCollectionName } from "../../format/core/names.ts";
+import { subjectColumn } from "../core/subjects.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import { readMetadata } from "../docs/memory-metadata.ts";
 import { findMaker, openEmbeddedSpace } from "../memory/memory-vectors.ts";
@@ -15,7 +16,8 @@ import { openCollection, restoreVector, vectorIdBytesMax } from "../vectors/vect
 import { details } from "../vectors/vector-details.ts";
 import { declaredMetric, type VectorMetric, vectorMetrics } from "../vectors/vector-metrics.ts";
 import { findSpace, type SpaceKind } from "../vectors/vectors.ts";
-import { formLine, isStored, plain, type RecordKind, vectorJson } from "./record.ts";
+import { isErasedSubject, isTarget } from "./erased.ts";
+import { formLine, isStored, plain, readSubject, type RecordKind, vectorJson } from "./record.ts";
 
 interface SpaceRow {
   readonly space: number;
@@ -99,6 +101,7 @@ interface VectorRow {
   readonly embedding: Uint8Array;
   readonly length: number;
   readonly metadata: string | null;
+  readonly subject: string | null;
 }
 
 interface VectorRecord {
@@ -107,11 +110,13 @@ interface VectorRecord {
   readonly vector: Float32Array;
   readonly length: number;
   readonly metadata: string | undefined;
+  readonly subject: string | undefined;
 }
 
 function selectVectors(view: View, condition: string): string {
   const { join, length, metadata } = details(view);
-  return `SELECT i.owner, i.id, v.embedding, ${length} AS length, ${metadata} AS metadata
+  return `SELECT i.owner, i.id, v.embedding, ${length} AS length, ${metadata} AS metadata,
+      ${subjectColumn(view, "vector", "i.owner")} AS subject
     FROM __service_vector_item AS i CROSS JOIN __service_vector AS v ON v.space = i.space AND v.owner = i.owner ${join}
     WHERE i.space = ? AND ${condition}`;
 }
@@ -137,12 +142,13 @@ export const vectorRecords: RecordKind<VectorRecord> = {
       const rows = view.connection
         .prepared(selectVectors(view, "i.owner > ? ORDER BY i.owner"))
         .iterate(space, space === from ? behind : 0) as Iterable<VectorRow>;
-      for (const { owner, id, embedding, length, metadata } of rows)
+      for (const { owner, id, embedding, length, metadata, subject } of rows)
         yield {
           position: [space, owner],
           line: formLine("vector", {
             collection: plain(name),
             id: plain(id),
+            subject: plain(subject),
             vector: vectorJson(embedding),
             length: length === 1 ? undefined : plain(length),
             metadata: metadata ?? undefined,
@@ -161,25 +167,34 @@ export const vectorRecords: RecordKind<VectorRecord> = {
     const metadata = fields.maybeJson("metadata");
     return {
       ...{ collection, id, vector, length },
+      subject: readSubject(fields),
       metadata: metadata === undefined ? undefined : readMetadata("metadata", metadata),
     };
   },
 
-  find(view, { collection, id, vector, length, metadata }) {
+  find(view, { collection, id, vector, length, metadata, subject }) {
     const space = findSpace(view, "collection", collection);
     if (!space) return "absent";
     if (space.dimension !== vector.length) return "blocked";
     const there = view.connection.get<VectorRow>(selectVectors(view, "i.id = ?"), space.space, id);
     if (!there) return "absent";
     const isSame =
-      isStored(there.embedding, vector) && there.length === length && there.metadata === (metadata ?? null);
+      isStored(there.embedding, vector) &&
+      there.length === length &&
+      there.metadata === (metadata ?? null) &&
+      there.subject === (subject ?? null);
     return isSame ? "same" : "different";
   },
 
-  write(tx: Tx, { collection, id, vector, length, metadata }) {
-    restoreVector(tx, collection, { id, unit: vector, length, metadata });
+  write(tx: Tx, { collection, vector, ...rest }) {
+    restoreVector(tx, collection, { unit: vector, ...rest });
   },
 
-  isErased: ({ collection, id }, { targets }) =>
-    targets.some(({ target }) => target.kind === "vector" && target.collection === collection && target.id === id),
+  isErased: (_view, { collection, id, subject }, erased) =>
+    isErasedSubject(erased, subject) ||
+    isTarget(
+      erased,
+      undefined,
+      (target) => target.kind === "vector" && target.collection === collection && target.id === id,
+    ),
 };

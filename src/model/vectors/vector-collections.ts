@@ -139,16 +139,26 @@ function openItem(tx: Tx, space: VectorSpace, id: string): number {
     .lastInsertRowid;
 }
 
-/** Stores a vector as it was stored before: its direction, of the collection's dimension, and its length apart. */
+/** A vector as it was stored before: its direction, of the collection's dimension, and its length apart. */
+interface RestoredVector {
+  readonly id: string;
+  readonly unit: Float32Array;
+  readonly length: number;
+  readonly metadata: string | undefined;
+  readonly subject: string | undefined;
+}
+
+/** Stores a vector as it was, in the place of what is there. */
 export function restoreVector(
   tx: Tx,
   collection: string,
-  { id, unit, length, metadata }: { id: string; unit: Float32Array; length: number; metadata: string | undefined },
+  { id, unit, length, metadata, subject = "" }: RestoredVector,
 ): void {
   const space = openCollection(tx, collection, unit.length, undefined);
   const owner = openItem(tx, space, id);
   putUnitVector(tx, space, owner, unit);
   putDetail(tx, space, owner, length, metadata);
+  putSubject(tx, { kind: "vector", owner }, subject);
   note(tx, "vector", "put", collection, id);
 }
 

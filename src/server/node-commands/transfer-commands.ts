@@ -78,7 +78,7 @@ export function exportCommand(): Command {
     new Command("export").description("write a branch to a file, as lines of JSON or for people to read"),
   )
     .argument("[file]", "where to; .gz and .zst are compressed, - is standard output", "-")
-    .option("--at <state>", "an earlier state: a checkpoint's name or a transaction id")
+    .option("--at <state>", "an earlier state: a checkpoint's name, a transaction id or a time")
     .addOption(new Option("--format <format>", "the form").choices(["ndjson", "markdown"]).default("ndjson"));
 }
 

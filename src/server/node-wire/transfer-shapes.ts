@@ -6,7 +6,7 @@
  */
 import type { RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ReadInput, WriteInput } from "../../model/commands.ts";
-import type { ErasedNames } from "../../model/transfer/record.ts";
+import type { ErasedNames } from "../../model/transfer/erased.ts";
 import type { ExportPlace } from "../../model/transfer/transfer.ts";
 import { boolean, list, maybe, number, oneOf, record, text, textOrNumber, variants } from "./payload-shapes.ts";
 
@@ -31,7 +31,7 @@ export const importInput = record<WriteInput<"transfer.import">>({
       record<ErasedNames["targets"][number]>({
         target: variants<"kind", ErasedNames["targets"][number]["target"]>("kind", {
           ...recordTargets,
-          session: record({ kind: oneOf("session"), sessionId: text }),
+          session: record({ kind: oneOf("session"), sessionId: text, turns: boolean }),
         }),
         untilMs: number,
       }),
@@ -41,7 +41,7 @@ export const importInput = record<WriteInput<"transfer.import">>({
 
 export const exportInput = record<ReadInput<"transfer.export">>({
   from: maybe(record<ExportPlace>({ kind: text, after: maybe(list(textOrNumber)) })),
-  asOfMs: number,
+  asOfMs: maybe(number),
   bytesMax: number,
   hash: text,
 });

@@ -5,15 +5,13 @@
  * nothing else is known. Only ids that the import names are looked for.
  */
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
-import type { ErasedNames } from "../../model/transfer/record.ts";
+import type { ErasedNames } from "../../model/transfer/erased.ts";
 
 /** The names that these coupons speak of. */
 export function erasedNames(coupons: readonly ErasureCoupon[]): ErasedNames {
   const targets = coupons.flatMap(({ target, requestedAtMs: untilMs }): ErasedNames["targets"] => {
     if (target.kind === "memory" || target.kind === "topic") return [];
-    if (target.kind !== "session") return [{ target, untilMs }];
-    const { sessionId, turns } = target;
-    return turns ? [{ target: { kind: "session", sessionId }, untilMs }] : [];
+    return [{ target, untilMs }];
   });
   return { memoryIds: coupons.flatMap(({ memoryIds }) => memoryIds), targets };
 }

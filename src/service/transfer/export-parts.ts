@@ -50,24 +50,17 @@ interface Part extends ExportedPart {
   readonly txid: number;
 }
 
-/** Gives the first part of an export of the branch, as it is or as it was `at` a checkpoint or a transaction. */
-export async function firstPart(
-  node: NodeParts,
-  context: Context,
-  target: Target,
-  at: string | undefined,
-): Promise<string> {
-  const asOfMs = node.world.nowMs();
-  const input = { asOfMs, hash: emptyChain };
-  if (at === undefined) {
-    const part = await readPart(node, context, target, input);
-    if (!part.next) return form(target, asOfMs, part, undefined);
-  }
-  const fork = await forkFor(node, context, target, at);
+/** Gives the first part of an export of the branch, as it is or as it was in the state that the call asks for. */
+export async function firstPart(node: NodeParts, context: Context, target: Target): Promise<string> {
+  const createdAtMs = node.world.nowMs();
+  const only = await readPart(node, context, target, { hash: emptyChain, at: context.at });
+  if (!only.next) return form(target, createdAtMs, only, undefined);
+  const { asOfMs } = only;
+  const fork = await forkFor(node, context, target);
   try {
-    const part = await readPart(node, context, { ...target, branch: fork }, input);
+    const part = await readPart(node, context, { ...target, branch: fork }, { asOfMs, hash: emptyChain });
     if (!part.next) await removeFork(node, context, target, fork);
-    return form(target, asOfMs, part, part.next && { fork, asOfMs, from: part.next, ...part });
+    return form(target, createdAtMs, part, part.next && { fork, from: part.next, ...part });
   } catch (error) {
     await removeFork(node, context, target, fork);
     throw error;
@@ -79,7 +72,7 @@ export async function nextPart(node: NodeParts, context: Context, target: Target
   const { fork, asOfMs, from, counts, hash } = readCursor<Place>(cursor, isPlace);
   const part = await readPart(node, context, { ...target, branch: fork }, { asOfMs, from, hash }).catch(goneFork);
   const sums = { ...part, counts: addCounts(counts, part.counts) };
-  if (part.next) return part.text + markLine(writeCursor(toPlace({ fork, asOfMs, from: part.next, ...sums })));
+  if (part.next) return part.text + markLine(writeCursor(toPlace({ fork, from: part.next, ...sums })));
   await removeFork(node, context, target, fork);
   return part.text + trailerLine(sums);
 }
@@ -88,14 +81,18 @@ async function readPart(
   node: NodeParts,
   context: Context,
   target: Target,
-  input: { readonly asOfMs: number; readonly from?: ExportPlace; readonly hash: string },
+  {
+    at,
+    ...input
+  }: {
+    readonly at?: string | undefined;
+    readonly asOfMs?: number;
+    readonly from?: ExportPlace;
+    readonly hash: string;
+  },
 ): Promise<Part> {
-  const answer = await node.engine.read(
-    target,
-    "transfer.export",
-    { ...input, bytesMax: partBytesMax },
-    engineOptions(context),
-  );
+  const options = { ...engineOptions(context), at };
+  const answer = await node.engine.read(target, "transfer.export", { ...input, bytesMax: partBytesMax }, options);
   return { ...seen(context, answer).value, txid: answer.txid };
 }
 
@@ -110,8 +107,8 @@ function toPlace({ fork, asOfMs, from, counts, hash }: Place): Place {
   return { fork, asOfMs, from, counts, hash };
 }
 
-async function forkFor(node: NodeParts, context: Context, target: Target, at: string | undefined): Promise<string> {
-  const options = engineOptions(context);
+async function forkFor(node: NodeParts, context: Context, target: Target): Promise<string> {
+  const { at, ...options } = engineOptions(context);
   const { branches } = (await node.engine.branch(target, { act: "list" }, options)).value;
   if (branches.filter(({ name }) => name.startsWith(forkPrefix)).length >= forksMax)
     throw new ServiceError("overloaded", `${forksMax} exports of this database are under way; try again later`);

@@ -17,7 +17,7 @@ import {
   type OutcomeCounts,
   readRecord,
 } from "../../model/transfer/transfer.ts";
-import type { ErasedNames } from "../../model/transfer/record.ts";
+import type { ErasedNames } from "../../model/transfer/erased.ts";
 import { checkUserSql } from "../../sqlite/sql-authorizer.ts";
 import { engineOptions, type Context } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";

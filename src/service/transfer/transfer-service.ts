@@ -13,13 +13,12 @@ import { runImport } from "./import-call.ts";
 /** The handlers of exports and imports. */
 export function transferHandlers(node: NodeParts): ServiceHandlers<typeof TransferService> {
   return {
-    async export({ db, cursor, at }, context) {
-      if (cursor !== undefined && at !== undefined) throw invalid("at is of the first part only: leave it out here");
+    async export({ db, cursor }, context) {
+      if (cursor !== undefined && context.at !== undefined)
+        throw invalid("the state is asked for with the first part only: leave it out beside a cursor");
       const target = await databaseTarget(node, context, db);
       const text =
-        cursor === undefined
-          ? await firstPart(node, context, target, at)
-          : await nextPart(node, context, target, cursor);
+        cursor === undefined ? await firstPart(node, context, target) : await nextPart(node, context, target, cursor);
       return { contentType: exportType, data: encodeUtf8(text) };
     },
     async import({ db, records, mode, dryRun = false, cursor, checkpoint }, context) {

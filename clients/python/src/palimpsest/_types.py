@@ -1132,7 +1132,7 @@ class ExportQuery(TypedDict, total=False):
     cursor: str
     """The `cursor` of the mark that ended the part before. Absent: the first part."""
     at: str
-    """An earlier state instead of the present one: the name of a checkpoint, or a transaction id that can be restored. Unknown ones are `not_found` (404). Of the first part only."""
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
 
 class ImportQuery(TypedDict, total=False):

@@ -2561,7 +2561,7 @@ export interface DiffStatesQuery {
 export interface ExportQuery {
   /** The `cursor` of the mark that ended the part before. Absent: the first part. */
   readonly cursor?: string | undefined;
-  /** An earlier state instead of the present one: the name of a checkpoint, or a transaction id that can be restored. Unknown ones are `not_found` (404). Of the first part only. */
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
 }
 

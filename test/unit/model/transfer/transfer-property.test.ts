@@ -13,6 +13,9 @@ import { strayMemoryText } from "../../../../src/model/memory/keyword.ts";
 import { strayTurnText } from "../../../../src/model/transcript/turn-text.ts";
 import { strayFiles } from "../../../../src/model/files/file-store.ts";
 import { strayFingerprint } from "../../../../src/model/memory/fingerprint-index.ts";
+import { straySubjects } from "../../../../src/model/core/subjects.ts";
+import { strayLinks } from "../../../../src/model/standing/links.ts";
+import { strayValidity } from "../../../../src/model/standing/validity.ts";
 import { isBatched } from "../../../../src/model/core/database-state.ts";
 
 interface Step {
@@ -30,6 +33,9 @@ const vector = fc
   .array(fc.integer({ min: 1, max: 9 }), { minLength: 3, maxLength: 3 })
   .map((v) => Float32Array.from(v));
 const maybe = <Value>(arbitrary: fc.Arbitrary<Value>) => fc.option(arbitrary, { nil: undefined });
+const subject = fc.constantFrom("ada", "Bob ☂");
+const since = fc.constantFrom(-86_400_000, 1_700_000_005_000);
+const until = fc.constantFrom(1_700_000_010_000, 1_800_000_000_000);
 const maker = { name: "model/a", floor: 0.25 };
 
 const memory = fc.record(
@@ -44,6 +50,10 @@ const memory = fc.record(
     embedding: vector,
     pinned: fc.boolean(),
     proposed: fc.boolean(),
+    subject,
+    validFromMs: since,
+    validUntilMs: until,
+    derivedFrom: fc.constantFrom([{ sessionId: "s-1", seq: 1 }], [{ sessionId: "s-2", seq: 2 }], []),
   },
   { requiredKeys: ["type", "summary", "content"] },
 );
@@ -55,35 +65,38 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     const input = { memories: [{ ...one, ...(hasTopic && { topicKey }), ...by }] };
     return { kind: "memory.ingest", input } as const;
   }),
+  fc.boolean().map((completed) => ({ kind: "memory.update", input: { id: "a task", completed } }) as const),
   fc
-    .record({ sessionId: session, role: word, content: json, turnId: maybe(fc.uuid()), metadata: maybe(object) })
+    .record({
+      ...{ sessionId: session, role: word, content: json, turnId: maybe(fc.uuid()), metadata: maybe(object) },
+      subject: maybe(subject),
+    })
     .map(({ sessionId, ...turn }) => ({ kind: "turn.append_many", input: { sessionId, turns: [turn] } }) as const),
   session.map((sessionId) => ({ kind: "turn.delete", input: { sessionId, last: 1 } }) as const),
   session.map((sessionId) => ({ kind: "session.end", input: { sessionId, turns: false } }) as const),
   fc
-    .record({ key: word, value: fc.uint8Array({ maxLength: 20 }), ttlSecs: maybe(fc.constantFrom(0, 60)) })
-    .map(
-      ({ ttlSecs, ...rest }) =>
-        ({ kind: "kv.put", input: { ns: "prefs", ...rest, ...(ttlSecs !== undefined && { ttlSecs }) } }) as const,
-    ),
+    .record({
+      ...{ key: word, value: fc.uint8Array({ maxLength: 20 }), ttlSecs: maybe(fc.constantFrom(0, 60)) },
+      subject: maybe(subject),
+    })
+    .map((input) => ({ kind: "kv.put", input: { ns: "prefs", ...input } }) as const),
   fc
-    .tuple(fc.constantFrom("people", "Things"), object)
-    .map(([collection, doc]) => ({ kind: "docs.insert", input: { collection, docs: [doc] } }) as const),
+    .record({ collection: fc.constantFrom("people", "Things"), docs: fc.array(object), subject: maybe(subject) })
+    .map((input) => ({ kind: "docs.insert", input }) as const),
   fc.constantFrom("tag", "n").map((path) => ({ kind: "docs.index", input: { collection: "people", path } }) as const),
   fc
-    .record({ id: word, embedding: vector, metadata: maybe(object) })
-    .map(
-      ({ metadata, ...rest }) =>
-        ({ kind: "vector.upsert", input: { collection: "faces", ...rest, ...(metadata && { metadata }) } }) as const,
-    ),
+    .record({ id: word, embedding: vector, metadata: maybe(object), subject: maybe(subject) })
+    .map((input) => ({ kind: "vector.upsert", input: { collection: "faces", metric: "dot", ...input } }) as const),
   fc
-    .tuple(fc.constantFrom("a.md", "b/c.md", "b/d.md"), word)
-    .map(([path, text]) => ({ kind: "file.put", input: { path, text } }) as const),
+    .record({ path: fc.constantFrom("a.md", "b/c.md", "b/d.md"), text: word, subject: maybe(subject) })
+    .map((input) => ({ kind: "file.put", input }) as const),
   fc
     .constantFrom("a.md", "b/c.md")
     .map((path) => ({ kind: "file.move", input: { path, to: "moved/x.md", overwrite: true } }) as const),
   fc.constantFrom("a.md", "b").map((path) => ({ kind: "file.delete", input: { path, recursive: true } }) as const),
 );
+
+const formats = fc.constantFrom(1, 2, 3);
 
 let ids = 0;
 
@@ -92,13 +105,20 @@ function take(database: ModelDatabase, all: readonly Step[]): void {
   for (const { kind, input } of all) {
     database.nowMs += 1_000;
     const newId = (): string => ulidTime(database.nowMs) + String(ids++).padStart(16, "0");
-    database.group((tx) => runWrite(kind, { ...tx, newId }, input));
+    const named = kind === "memory.update" ? { ...(input as object), id: anyTask(database) } : input;
+    database.group((tx) => runWrite(kind, { ...tx, newId }, named));
   }
+}
+
+function anyTask({ connection }: ModelDatabase): string {
+  const sql = "SELECT id FROM __service_memory WHERE type = 'task' ORDER BY row LIMIT 1";
+  return connection.get<{ id: string }>(sql)?.id ?? "mem_none";
 }
 
 /** What lies in tables without what it belongs to. Throws where an index of words differs from its texts. */
 function residueOf({ connection }: ModelDatabase): readonly unknown[] {
   const strays = [strayMemoryText(connection), strayTurnText(connection), strayFiles(connection)];
+  strays.push(straySubjects(connection), strayLinks(connection), strayValidity(connection));
   if (isBatched(connection)) strays.push(strayFingerprint);
   return strays.flatMap((sql) => (sql === undefined ? [] : connection.all(sql)));
 }
@@ -109,7 +129,7 @@ function database(format?: number): ModelDatabase {
 
 test("what is exported and imported is exported alike, and imported twice changes nothing", () => {
   fc.assert(
-    fc.property(fc.array(steps, { maxLength: 25 }), fc.constantFrom(1, 2), fc.constantFrom(1, 2), (all, from, to) => {
+    fc.property(fc.array(steps, { maxLength: 25 }), formats, formats, (all, from, to) => {
       using source = disposable(database(from));
       using target = disposable(database(to));
       take(source.it, all);
