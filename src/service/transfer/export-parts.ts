@@ -53,12 +53,12 @@ interface Part extends ExportedPart {
 /** Gives the first part of an export of the branch, as it is or as it was in the state that the call asks for. */
 export async function firstPart(node: NodeParts, context: Context, target: Target): Promise<string> {
   const createdAtMs = node.world.nowMs();
-  const only = await readPart(node, context, target, { hash: emptyChain, at: context.at });
+  const only = await readPart(node, context, target, { hash: emptyChain });
   if (!only.next) return form(target, createdAtMs, only, undefined);
   const { asOfMs } = only;
   const fork = await forkFor(node, context, target);
   try {
-    const part = await readPart(node, context, { ...target, branch: fork }, { asOfMs, hash: emptyChain });
+    const part = await readFork(node, context, target, { fork, asOfMs, hash: emptyChain });
     if (!part.next) await removeFork(node, context, target, fork);
     return form(target, createdAtMs, part, part.next && { fork, from: part.next, ...part });
   } catch (error) {
@@ -70,7 +70,7 @@ export async function firstPart(node: NodeParts, context: Context, target: Targe
 /** Gives the part that the cursor asks for. */
 export async function nextPart(node: NodeParts, context: Context, target: Target, cursor: string): Promise<string> {
   const { fork, asOfMs, from, counts, hash } = readCursor<Place>(cursor, isPlace);
-  const part = await readPart(node, context, { ...target, branch: fork }, { asOfMs, from, hash }).catch(goneFork);
+  const part = await readFork(node, context, target, { fork, asOfMs, from, hash }).catch(goneFork);
   const sums = { ...part, counts: addCounts(counts, part.counts) };
   if (part.next) return part.text + markLine(writeCursor(toPlace({ fork, from: part.next, ...sums })));
   await removeFork(node, context, target, fork);
@@ -81,19 +81,25 @@ async function readPart(
   node: NodeParts,
   context: Context,
   target: Target,
-  {
-    at,
-    ...input
-  }: {
-    readonly at?: string | undefined;
-    readonly asOfMs?: number;
-    readonly from?: ExportPlace;
-    readonly hash: string;
-  },
+  input: { readonly asOfMs?: number; readonly from?: ExportPlace; readonly hash: string },
+  options = engineOptions(context),
 ): Promise<Part> {
-  const options = { ...engineOptions(context), at };
   const answer = await node.engine.read(target, "transfer.export", { ...input, bytesMax: partBytesMax }, options);
   return { ...seen(context, answer).value, txid: answer.txid };
+}
+
+/** Likewise, of the fork, whose newest state is the one: nobody has seen a later one of it. */
+function readFork(
+  node: NodeParts,
+  context: Context,
+  { uuid, database }: Target,
+  {
+    fork,
+    ...input
+  }: { readonly fork: string; readonly asOfMs: number; readonly from?: ExportPlace; readonly hash: string },
+): Promise<Part> {
+  const options = { ...engineOptions(context), at: undefined, minTxid: 0 };
+  return readPart(node, context, { uuid, database, branch: fork }, input, options);
 }
 
 function form(target: Target, createdAtMs: number, part: Part, place: Place | undefined): string {

@@ -22,8 +22,8 @@ export function transferHandlers(node: NodeParts): ServiceHandlers<typeof Transf
       return { contentType: exportType, data: encodeUtf8(text) };
     },
     async import({ db, records, mode, dryRun = false, cursor, checkpoint }, context) {
-      checkType(records?.contentType ?? "");
       const target = await databaseTarget(node, context, db);
+      checkType(records?.contentType ?? "");
       const bytes = records?.data ?? new Uint8Array(0);
       const answer = await runImport(node, context, target, { bytes, mode, dryRun, cursor, checkpoint });
       context.mutates = !dryRun;
