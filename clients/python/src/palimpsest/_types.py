@@ -1147,6 +1147,12 @@ class ImportQuery(TypedDict, total=False):
     """The name of the checkpoint that is made before the first record is written. One that is there is kept, and is what a rewind goes back to. Absent: `import-` and some digits of the header's hash. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id."""
 
 
+class WatchQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/changes."""
+    after: int
+    """The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseInfo:
     """A database."""
@@ -2744,6 +2750,48 @@ class ImportError:
     """What is wrong with it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchResponse:
+    """An event of ChangeService.Watch."""
+    kind: str
+    """`changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`."""
+    txid: int
+    """The transaction; where to go on after."""
+    after_txid: int
+    """The state before it; of a rewind, the state that holds again; of a position, `txid` itself."""
+    changes: Sequence[Change]
+    """What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later."""
+    partial: bool
+    """Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are."""
+    at: int | None = None
+    """When it was committed, in Unix milliseconds; of a position absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a transaction. Which names are there follows from the kind."""
+    kind: str
+    """`memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`)."""
+    op: str
+    """What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`."""
+    id: str | None = None
+    """The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it."""
+    namespace: str | None = None
+    """The namespace of a key."""
+    key: str | None = None
+    """The key of a value."""
+    collection: str | None = None
+    """The collection of a document or a vector."""
+    session_id: str | None = None
+    """The session of a turn, or the one that ended."""
+    seq: int | None = None
+    """The number of a turn."""
+    path: str | None = None
+    """The path of a file."""
+    table: str | None = None
+    """The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told."""
+
+
 CLASSES: Mapping[str, type[Any]] = {
     "DatabaseInfo": DatabaseInfo,
     "ListDatabasesResponse": ListDatabasesResponse,
@@ -2860,4 +2908,6 @@ CLASSES: Mapping[str, type[Any]] = {
     "ImportCounts": ImportCounts,
     "ImportLeft": ImportLeft,
     "ImportError": ImportError,
+    "WatchResponse": WatchResponse,
+    "Change": Change,
 }

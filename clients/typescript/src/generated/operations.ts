@@ -1025,6 +1025,17 @@ export const operations = {
     tellsTxid: true,
     isIdempotent: true,
   },
+  watch: {
+    id: "watch",
+    method: "GET",
+    path: "/v1/db/{db}/changes",
+    query: ["after"],
+    body: "none",
+    answer: "events",
+    output: "WatchResponse",
+    tellsTxid: true,
+    reads: true,
+  },
 } as const satisfies { readonly [id: string]: Operation };
 
 /** Every stable error code. */

@@ -61,4 +61,5 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   DiffStatesResponse: { differences: "StateDifference" },
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
   ImportResponse: { counts: "ImportCounts", left: "ImportLeft", errors: "ImportError" },
+  WatchResponse: { changes: "Change" },
 };

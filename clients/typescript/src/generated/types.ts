@@ -2123,6 +2123,46 @@ export interface ImportError {
   readonly message: string;
 }
 
+/** An event of ChangeService.Watch. */
+export interface WatchResponse {
+  /** `changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`. */
+  readonly kind: string;
+  /** The transaction; where to go on after. */
+  readonly txid: number;
+  /** The state before it; of a rewind, the state that holds again; of a position, `txid` itself. */
+  readonly afterTxid: number;
+  /** When it was committed, in Unix milliseconds; of a position absent. */
+  readonly at?: number | undefined;
+  /** What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later. */
+  readonly changes: readonly Change[];
+  /** Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are. */
+  readonly partial: boolean;
+}
+
+/** One change of a transaction. Which names are there follows from the kind. */
+export interface Change {
+  /** `memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`). */
+  readonly kind: string;
+  /** What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`. */
+  readonly op: string;
+  /** The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it. */
+  readonly id?: string | undefined;
+  /** The namespace of a key. */
+  readonly namespace?: string | undefined;
+  /** The key of a value. */
+  readonly key?: string | undefined;
+  /** The collection of a document or a vector. */
+  readonly collection?: string | undefined;
+  /** The session of a turn, or the one that ended. */
+  readonly sessionId?: string | undefined;
+  /** The number of a turn. */
+  readonly seq?: number | undefined;
+  /** The path of a file. */
+  readonly path?: string | undefined;
+  /** The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told. */
+  readonly table?: string | undefined;
+}
+
 /** The query of GET /v1/namespaces/{ns}/audit. */
 export interface ReadAuditQuery {
   /** Events at or after this time, in Unix milliseconds. Absent: 24 hours before `to`. */
@@ -2575,4 +2615,10 @@ export interface ImportQuery {
   readonly cursor?: string | undefined;
   /** The name of the checkpoint that is made before the first record is written. One that is there is kept, and is what a rewind goes back to. Absent: `import-` and some digits of the header's hash. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
   readonly checkpoint?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/changes. */
+export interface WatchQuery {
+  /** The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told. */
+  readonly after?: number | undefined;
 }

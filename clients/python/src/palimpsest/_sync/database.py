@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Iterable, Mapping, Sequence, cast
+from typing import Any, Generator, Iterable, Iterator, Iterable, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -15,6 +15,7 @@ from .scope import Scope
 from .texts import Files, Turns
 from .transfer import export_parts, import_lines
 from .transport import Transport
+from .watch import watch_changes
 
 
 class Database:
@@ -111,6 +112,18 @@ class Database:
         """Takes the lines of an export into this branch, in pieces of any size, such as what `export` gives. `complete`
         in the answer says whether all of it came; a rewind to its `checkpoint` undoes the import."""
         return import_lines(self._scope, lines, cast("Mapping[str, Any]", query), options)
+
+    def watch(
+        self, options: CallOptions | None = None, /, *, after: int | None = None
+    ) -> Generator[t.WatchResponse, None, None]:
+        """What the transactions of this branch change, those after `after` (0: all that is kept) and then each new one;
+        without it only what comes. The first event is a `position`, which says where that is; each later one is a
+        transaction.
+
+        A stream that is cut, at a failover too, goes on behind the last event: nothing is missed and nothing comes twice.
+        It has to go on within `options.timeout` (default: 60 s). Raises Conflict where what follows is not kept any more
+        or was lost. Close the generator to end it (`contextlib.closing`, `aclosing`)."""
+        return watch_changes(self._scope, after, options)
 
     def sync(self, options: CallOptions | None = None) -> t.SyncResponse:
         """Waits until object storage holds everything that this branch has."""
