@@ -24,7 +24,6 @@ import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { type CheckMessage, compileCheck } from "./message-checks.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
 
@@ -52,8 +51,6 @@ interface MethodEndpoint<Method extends DescMethodUnary | DescMethodServerStream
   readonly bodyFields: readonly DescField[];
   /** The request's fields that come from the query string. */
   readonly queryFields: readonly DescField[];
-  /** Refuses a request whose fields hold what the proto file does not allow. */
-  readonly check: CheckMessage;
   readonly rule: Rule;
 }
 
@@ -138,7 +135,6 @@ function buildEndpoint<Method extends DescMethodUnary | DescMethodServerStreamin
     bodyField,
     bodyFields,
     queryFields: rest.filter((field) => !bodyFields.includes(field)),
-    check: compileCheck(method.input),
     rule: methodRule,
   };
 }
