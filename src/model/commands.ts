@@ -41,6 +41,8 @@ import type { Tx, View } from "./core/transaction.ts";
 import { getVector, upsertVector, upsertVectors } from "./vectors/vector-collections.ts";
 import { listVectors, removeVector, removeVectors } from "./vectors/vector-list.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
+import { readBefore, readUndoable } from "./undo/undo-reads.ts";
+import { undo } from "./undo/undo.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy removes. */
 interface SweepInput {
@@ -120,6 +122,7 @@ export const writeCommands = {
   "file.edit": editFile,
   "file.move": moveFiles,
   "file.delete": deleteFiles,
+  "undo.apply": undo,
   repeatable,
   sweep,
 } as const;
@@ -157,6 +160,8 @@ export const readCommands = {
   "file.versions": listFileVersions,
   "file.search": searchFiles,
   "facets.list": listFacets,
+  "undo.changes": readUndoable,
+  "undo.before": readBefore,
   due: nextDue,
   excess: findExcess,
 } as const;

@@ -65,6 +65,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "context",
     "sql",
     "facets",
+    "undo",
   ],
   engine: [
     "process-calls",

@@ -55,6 +55,7 @@ export const auditActions = [
   "branch.rewind",
   "branch.checkpoint",
   "branch.checkpoint_delete",
+  "branch.undo",
   ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
@@ -79,4 +80,5 @@ export const laterActions: ReadonlySet<AuditAction> = new Set([
   "branch.rewind",
   "branch.checkpoint",
   "branch.checkpoint_delete",
+  "branch.undo",
 ]);

@@ -38,6 +38,7 @@ import {
   variants,
   vector,
 } from "./payload-shapes.ts";
+import { undoBeforeShape, undoChangesShape, undoShape } from "./undo-shapes.ts";
 
 const maker = record<WriteInput<"embedding.fill">["embeddedBy"]>({ name: text, floor: number });
 const embeddedKind = oneOf("memory", "turn");
@@ -227,6 +228,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
+  "undo.apply": undoShape,
   repeatable: { findFault: (value, path) => repeatable.findFault(value, path) ?? findWriteFault(value, path) },
   sweep: record({
     rowsMax: number,
@@ -346,6 +348,8 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "file.versions": record({ path: text }),
   "file.search": record({ query: text, folder: text, k: number }),
   "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
+  "undo.changes": undoChangesShape,
+  "undo.before": undoBeforeShape,
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };

@@ -693,6 +693,14 @@ class RewindBranchRequest(TypedDict, total=False):
     """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404)."""
 
 
+class UndoRequest(TypedDict, total=False):
+    """What ChangeService.Undo takes."""
+    txid: Required[int]
+    """The transaction to undo, as `Service-Txid` or the change feed told it."""
+    dry_run: bool | None
+    """Only says whether it can be undone and what that would change."""
+
+
 class ReadAuditQuery(TypedDict, total=False):
     """The query of GET /v1/namespaces/{ns}/audit."""
     from_: int
@@ -1198,7 +1206,7 @@ class AuditEvent:
     ns: str
     """The namespace."""
     action: str
-    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
+    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `branch.undo`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
     outcome: str
     """`ok`, `denied` or `error`."""
     prev: str
@@ -2662,6 +2670,42 @@ class RewindBranchResponse:
     """The transaction id of the rewind itself, larger than any before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoResponse:
+    """What ChangeService.Undo gives."""
+    undone: int
+    """The transaction that was undone."""
+    changes: Sequence[Change]
+    """What it had changed, as the change feed told it."""
+    txid: int
+    """The transaction of the undo; of a dry run the state that was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a transaction. Which names are there follows from the kind."""
+    kind: str
+    """`memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`)."""
+    op: str
+    """What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`."""
+    id: str | None = None
+    """The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it."""
+    namespace: str | None = None
+    """The namespace of a key."""
+    key: str | None = None
+    """The key of a value."""
+    collection: str | None = None
+    """The collection of a document or a vector."""
+    session_id: str | None = None
+    """The session of a turn, or the one that ended."""
+    seq: int | None = None
+    """The number of a turn."""
+    path: str | None = None
+    """The path of a file."""
+    table: str | None = None
+    """The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told."""
+
+
 CLASSES: Mapping[str, type[Any]] = {
     "DatabaseInfo": DatabaseInfo,
     "ListDatabasesResponse": ListDatabasesResponse,
@@ -2774,4 +2818,6 @@ CLASSES: Mapping[str, type[Any]] = {
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,
     "RewindBranchResponse": RewindBranchResponse,
+    "UndoResponse": UndoResponse,
+    "Change": Change,
 }

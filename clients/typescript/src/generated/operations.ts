@@ -1004,6 +1004,18 @@ export const operations = {
     output: "RewindBranchResponse",
     tellsTxid: true,
   },
+  undo: {
+    id: "undo",
+    method: "POST",
+    path: "/v1/db/{db}/undo",
+    query: [],
+    body: "json",
+    answer: "json",
+    input: "UndoRequest",
+    output: "UndoResponse",
+    tellsTxid: true,
+    takesKey: true,
+  },
 } as const satisfies { readonly [id: string]: Operation };
 
 /** Every stable error code. */

@@ -104,7 +104,7 @@ export interface AuditEvent {
   readonly profile?: string | undefined;
   /** The branch, where one is concerned. */
   readonly branch?: string | undefined;
-  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
+  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `branch.undo`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
   readonly action: string;
   /** What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set. */
   readonly resource?: string | undefined;
@@ -2063,6 +2063,48 @@ export interface RewindBranchResponse {
   readonly rewoundTo: number;
   /** The transaction id of the rewind itself, larger than any before. */
   readonly txid: number;
+}
+
+/** What ChangeService.Undo takes. */
+export interface UndoRequest {
+  /** The transaction to undo, as `Service-Txid` or the change feed told it. */
+  readonly txid: number;
+  /** Only says whether it can be undone and what that would change. */
+  readonly dryRun?: boolean | null | undefined;
+}
+
+/** What ChangeService.Undo gives. */
+export interface UndoResponse {
+  /** The transaction that was undone. */
+  readonly undone: number;
+  /** What it had changed, as the change feed told it. */
+  readonly changes: readonly Change[];
+  /** The transaction of the undo; of a dry run the state that was looked at. */
+  readonly txid: number;
+}
+
+/** One change of a transaction. Which names are there follows from the kind. */
+export interface Change {
+  /** `memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`). */
+  readonly kind: string;
+  /** What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`. */
+  readonly op: string;
+  /** The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it. */
+  readonly id?: string | undefined;
+  /** The namespace of a key. */
+  readonly namespace?: string | undefined;
+  /** The key of a value. */
+  readonly key?: string | undefined;
+  /** The collection of a document or a vector. */
+  readonly collection?: string | undefined;
+  /** The session of a turn, or the one that ended. */
+  readonly sessionId?: string | undefined;
+  /** The number of a turn. */
+  readonly seq?: number | undefined;
+  /** The path of a file. */
+  readonly path?: string | undefined;
+  /** The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told. */
+  readonly table?: string | undefined;
 }
 
 /** The query of GET /v1/namespaces/{ns}/audit. */
