@@ -45,7 +45,8 @@ interface Current extends UndoneThing {
 export function undo(tx: Tx, { txid, things, dryRun, keepsMemories }: UndoInput): { readonly changed: number } {
   const refuse = (why: string): ServiceError =>
     new ServiceError("conflict", `transaction ${txid} cannot be undone: ${why}`);
-  if (!findChange(tx, txid)) throw refuse("it is none of the branch's history any more, or too old");
+  const change = findChange(tx, txid);
+  if (!change) throw refuse("it is none of the branch's history any more, or too old");
   const current = things.map((thing): Current => ({ ...thing, now: readThing(tx, thing.thing) }));
   const isAsLeft = ({ thing, mark, now }: Current): boolean => (now && markOf(thing, now)) === mark;
   const touched = current.filter((one) => one.thing[0] !== "session" && !isAsLeft(one));
@@ -64,7 +65,7 @@ export function undo(tx: Tx, { txid, things, dryRun, keepsMemories }: UndoInput)
     if (!(error as { code?: unknown }).code?.toString().startsWith("SQLITE_CONSTRAINT")) throw error;
     throw refuse("something else is in the place of what it replaced");
   }
-  for (const one of current) if (one.thing[0] === "session" && isAsLeft(one)) putSession(tx, one);
+  for (const one of current) if (one.thing[0] === "session" && isAsLeft(one)) putSession(tx, one, change.at);
   return { changed: things.length };
 }
 
@@ -169,8 +170,11 @@ function putRow(
   told(number);
 }
 
-/** A session whose times are as the transaction left them has those of before; one that came with it goes. */
-function putSession(tx: Tx, { thing: [, name], before, now }: Current): void {
+/**
+ * A session whose times are as the transaction left them has those of before. One that came with it goes if nothing of
+ * it is left; one that it brought back goes as it had gone, as whatever came since would have changed its times.
+ */
+function putSession(tx: Tx, { thing: [, name], before, now }: Current, atMs: number): void {
   const row = before?.own;
   const { connection } = tx;
   if (row && now) {
@@ -179,10 +183,11 @@ function putSession(tx: Tx, { thing: [, name], before, now }: Current): void {
     insertRow(tx, "__service_session", row);
   } else if (now) {
     const { changes } = connection.run(
-      `DELETE FROM __service_session AS s WHERE s.id = ?
-         AND NOT EXISTS (SELECT 1 FROM __service_turn AS t WHERE t.session_id = s.id)
-         AND NOT EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.session_id = s.id)`,
+      `DELETE FROM __service_session AS s WHERE s.id = ? AND (s.last_active_at < ? OR NOT EXISTS
+         (SELECT 1 FROM __service_turn AS t WHERE t.session_id = s.id
+            UNION ALL SELECT 1 FROM __service_memory_provenance AS p WHERE p.session_id = s.id))`,
       name!,
+      atMs,
     );
     if (changes > 0) note(tx, "session", "ended", name!);
   }

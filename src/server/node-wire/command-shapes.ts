@@ -1,13 +1,11 @@
 /**
- * The shape of the input of every command, batch and act of a forwarded call: checked before anything runs.
+ * The shape of the input of every command and batch of a forwarded call: checked before anything runs.
  *
  * The names here are those on the wire: if a field of a command is renamed, builds with the other name refuse its
  * calls. An added field has to be `maybe` while builds without it may call; they refuse calls that give it until they
  * are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not know how
  * payloads are written.
  */
-import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
-import type { Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
 import {
@@ -120,13 +118,13 @@ const recordTargets = {
   subject: record<Named<"subject">>({ kind: oneOf("subject"), subject: text }),
 };
 
-const erasedRecords = record<ErasedRecords>({
+export const erasedRecords = record<ErasedRecords>({
   target: variants<"kind", RecordTarget>("kind", recordTargets),
   ids: list(text),
   key: bytes,
 });
 
-const erasureTarget = variants<"kind", ErasureTarget>("kind", {
+export const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   memory: record({ kind: oneOf("memory"), memoryId: text }),
   topic: record({ kind: oneOf("topic"), topicKey: text, type: text }),
   session: record({ kind: oneOf("session"), sessionId: text, turns: boolean }),
@@ -371,34 +369,4 @@ export const batchShape: Shape<SqlBatch> = record({
   mayWrite: boolean,
   valuesMax: maybe(number),
   idempotency: maybe(record<IdempotencyKey>(idempotencyKey)),
-});
-
-const coupon = record<ErasedCoupon>({
-  id: text,
-  memoryIds: list(text),
-  records: maybe(erasedRecords),
-  points: list(
-    record({
-      branch: text,
-      branchId: text,
-      txid: number,
-      ancestors: maybe(list(record({ branchId: text, forkTxid: number }))),
-    }),
-  ),
-  traces: record<Traces>({ key: bytes, windows: bytes, windowsTotal: number }),
-  awaiting: maybe(record({ branches: list(text), copies: list(record({ node: text, copy: text })) })),
-  isDue: boolean,
-});
-
-export const actShape: Shape<BranchAct> = variants<"act", BranchAct>("act", {
-  fork: record({ act: oneOf("fork"), name: text, at: maybe(text), ttlSecs: maybe(number) }),
-  list: record({ act: oneOf("list") }),
-  delete: record({ act: oneOf("delete"), name: text }),
-  checkpoint: record({ act: oneOf("checkpoint"), name: text }),
-  checkpoints: record({ act: oneOf("checkpoints") }),
-  "forget-checkpoint": record({ act: oneOf("forget-checkpoint"), name: text }),
-  rewind: record({ act: oneOf("rewind"), to: text }),
-  sweep: record({ act: oneOf("sweep"), branchId: text }),
-  erase: record({ act: oneOf("erase"), couponId: text, erase: erasureTarget, traceKey: bytes }),
-  expunge: record({ act: oneOf("expunge"), coupons: list(coupon) }),
 });
