@@ -11,7 +11,7 @@ import type { View } from "../core/transaction.ts";
 import { markOf, readThing, sessionsOf, sizeOf, thingsOf, type StoredThing, type Thing } from "./things.ts";
 
 /** Of all that one undo puts back, about: it is read, sent and written as one. */
-export const undoBytesMax = 16 * 1024 * 1024;
+const undoBytesMax = 16 * 1024 * 1024;
 
 /** A thing as the transaction left it; without a mark it was not there. */
 export interface LeftThing {

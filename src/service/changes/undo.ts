@@ -38,8 +38,8 @@ export async function undoTransaction(
   if (changes.some(([kind]) => kind === "sql"))
     throw new ServiceError(
       "conflict",
-      `transaction ${txid} cannot be undone: it changed tables of SQL, whose triggers and foreign keys change what no ` +
-        "one is told; fork or rewind the branch instead",
+      `transaction ${txid} cannot be undone: it changed tables of SQL, whose triggers and foreign keys change more ` +
+        "than is told; fork or rewind the branch instead",
     );
   const input = { txid, left };
   const { value: before } = await node.engine.read(target, "undo.before", input, past(afterTxid));
