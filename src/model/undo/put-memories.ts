@@ -85,7 +85,7 @@ function restoreRow(tx: Tx, table: string, row: StoredRow, words: WordTable, cha
   return number;
 }
 
-/** An embedder's vectors go into its own space only; without one the memory is embedded as any that lacks its vector. */
+/** Vectors go into the space that they were of only; without its own a memory is embedded as any that lacks one. */
 function putVectorBack(tx: Tx, kind: "memory" | "turn", before: StoredThing, number: number): void {
   const stored = before.parts[vectorTable]?.[0];
   const space = embeddedSpace(tx, kind);

@@ -1,8 +1,8 @@
 /**
  * Undoes one transaction with another: what it changed becomes what it was before, where nothing changed it since.
  *
- * Always true: all of it or nothing; history goes on, and nothing that is kept of it is rewritten; what was erased after
- * the transaction does not come back. Must not know: where the earlier states were read, user SQL.
+ * Always true: all of it or nothing; history goes on, and nothing that is kept of it is rewritten; what was erased
+ * after the transaction does not come back. Must not know: where the earlier states were read, user SQL.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { findChange, hasErasureAfter } from "../core/change-log.ts";
