@@ -1135,6 +1135,12 @@ class DiffStatesQuery(TypedDict, total=False):
     """`next_cursor` of the page before: the next page compares the very same two states."""
 
 
+class WatchQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/changes."""
+    after: int
+    """The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseInfo:
     """A database."""
@@ -2671,14 +2677,20 @@ class RewindBranchResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndoResponse:
-    """What ChangeService.Undo gives."""
-    undone: int
-    """The transaction that was undone."""
-    changes: Sequence[Change]
-    """What it had changed, as the change feed told it."""
+class WatchResponse:
+    """An event of ChangeService.Watch."""
+    kind: str
+    """`changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`."""
     txid: int
-    """The transaction of the undo; of a dry run the state that was looked at."""
+    """The transaction; where to go on after."""
+    after_txid: int
+    """The state before it; of a rewind, the state that holds again; of a position, `txid` itself."""
+    changes: Sequence[Change]
+    """What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later."""
+    partial: bool
+    """Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are."""
+    at: int | None = None
+    """When it was committed, in Unix milliseconds; of a position absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2704,6 +2716,17 @@ class Change:
     """The path of a file."""
     table: str | None = None
     """The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoResponse:
+    """What ChangeService.Undo gives."""
+    undone: int
+    """The transaction that was undone."""
+    changes: Sequence[Change]
+    """What it had changed, as the change feed told it."""
+    txid: int
+    """The transaction of the undo; of a dry run the state that was looked at."""
 
 
 CLASSES: Mapping[str, type[Any]] = {
@@ -2818,6 +2841,7 @@ CLASSES: Mapping[str, type[Any]] = {
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,
     "RewindBranchResponse": RewindBranchResponse,
-    "UndoResponse": UndoResponse,
+    "WatchResponse": WatchResponse,
     "Change": Change,
+    "UndoResponse": UndoResponse,
 }

@@ -2065,22 +2065,20 @@ export interface RewindBranchResponse {
   readonly txid: number;
 }
 
-/** What ChangeService.Undo takes. */
-export interface UndoRequest {
-  /** The transaction to undo, as `Service-Txid` or the change feed told it. */
+/** An event of ChangeService.Watch. */
+export interface WatchResponse {
+  /** `changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`. */
+  readonly kind: string;
+  /** The transaction; where to go on after. */
   readonly txid: number;
-  /** Only says whether it can be undone and what that would change. */
-  readonly dryRun?: boolean | null | undefined;
-}
-
-/** What ChangeService.Undo gives. */
-export interface UndoResponse {
-  /** The transaction that was undone. */
-  readonly undone: number;
-  /** What it had changed, as the change feed told it. */
+  /** The state before it; of a rewind, the state that holds again; of a position, `txid` itself. */
+  readonly afterTxid: number;
+  /** When it was committed, in Unix milliseconds; of a position absent. */
+  readonly at?: number | undefined;
+  /** What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later. */
   readonly changes: readonly Change[];
-  /** The transaction of the undo; of a dry run the state that was looked at. */
-  readonly txid: number;
+  /** Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are. */
+  readonly partial: boolean;
 }
 
 /** One change of a transaction. Which names are there follows from the kind. */
@@ -2105,6 +2103,24 @@ export interface Change {
   readonly path?: string | undefined;
   /** The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told. */
   readonly table?: string | undefined;
+}
+
+/** What ChangeService.Undo takes. */
+export interface UndoRequest {
+  /** The transaction to undo, as `Service-Txid` or the change feed told it. */
+  readonly txid: number;
+  /** Only says whether it can be undone and what that would change. */
+  readonly dryRun?: boolean | null | undefined;
+}
+
+/** What ChangeService.Undo gives. */
+export interface UndoResponse {
+  /** The transaction that was undone. */
+  readonly undone: number;
+  /** What it had changed, as the change feed told it. */
+  readonly changes: readonly Change[];
+  /** The transaction of the undo; of a dry run the state that was looked at. */
+  readonly txid: number;
 }
 
 /** The query of GET /v1/namespaces/{ns}/audit. */
@@ -2539,4 +2555,10 @@ export interface DiffStatesQuery {
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before: the next page compares the very same two states. */
   readonly cursor?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/changes. */
+export interface WatchQuery {
+  /** The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told. */
+  readonly after?: number | undefined;
 }
