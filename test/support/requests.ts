@@ -135,7 +135,7 @@ function memorySamples(at: Profile): [string, Request][] {
         now: 1,
       },
     ],
-    ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
+    ["MemoryService.Ask", { ...at, question: "who?", ...narrowed, valid_at: 1 }],
     [
       "MemoryService.Extract",
       {

@@ -286,8 +286,8 @@ export const ChangeService: GenService<{
    *
    * The stream ends with `conflict` where what follows `after` is not kept any more or `after` is a transaction that was
    * lost; the message says where to go on. It ends with `overloaded` when the client takes no event for 30 seconds, and at
-   * the start when the node has more than 1024 streams or the database more than 64; with `unavailable` when the node
-   * leaves; with `unauthorized` or `forbidden` within 10 seconds after the credential has ended. Then the client goes on
+   * the start when the node has more than 1024 streams, the namespace more than 256 of them or the database more than 64;
+   * with `unavailable` when the node leaves; with `unauthorized` or `forbidden` within 10 seconds after the credential has ended. Then the client goes on
    * behind the last event that it has seen.
    *
    * @generated from rpc palimpsest.v1.ChangeService.Watch

@@ -56,6 +56,7 @@ export const auditActions = [
   "branch.checkpoint",
   "branch.checkpoint_delete",
   "branch.undo",
+  "changes.watch",
   ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
@@ -81,4 +82,5 @@ export const laterActions: ReadonlySet<AuditAction> = new Set([
   "branch.checkpoint",
   "branch.checkpoint_delete",
   "branch.undo",
+  "changes.watch",
 ]);

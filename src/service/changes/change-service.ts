@@ -3,6 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ChangeService, WatchResponseSchema } from "../../../gen/palimpsest/v1/change_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { Target } from "../../engine/api/protocol.ts";
+import { getTenant } from "../../engine/api/tenants.ts";
 import type { ChangeEntry, ChangesPage } from "../../model/core/change-log.ts";
 import { type Context, engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
@@ -30,7 +31,7 @@ export function changeHandlers(node: NodeParts): ServiceHandlers<typeof ChangeSe
     async watch(request, context) {
       const after = readAfter(request.after, context.call.headers.lastEventId);
       const target = await databaseTarget(node, context, request.db);
-      const leave = places.enter(target.uuid);
+      const leave = places.enter({ uuid: target.uuid, tenant: getTenant(target) });
       // A stream of which nothing was ever taken ends with its connection alone.
       context.call.signal?.addEventListener("abort", leave);
       try {

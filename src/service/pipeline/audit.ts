@@ -182,6 +182,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["BranchService.CreateBranch", { action: "branch.create", writes: true }],
   ["BranchService.DeleteBranch", { action: "branch.delete", writes: true }],
   ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
+  ["ChangeService.Watch", { action: "changes.watch" }],
   [
     "ChangeService.Undo",
     {
