@@ -15,6 +15,7 @@ import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
 import { checkState } from "../../format/core/state-names.ts";
+import { checkConditions } from "../call/conditions.ts";
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
 import { compileCheck } from "../call/message-checks.ts";
@@ -246,6 +247,7 @@ function readHeaders(call: Call, context: Context): void {
   }
   context.consistency = consistency;
   context.durable ||= durability === "durable";
+  checkConditions(call);
   context.idempotency = readIdempotency(call);
   context.at = readAt(call);
 }
