@@ -252,7 +252,7 @@ function branchSamples(db: string): [string, Request][] {
     ["BranchService.CreateCheckpoint", { ...main, name: "c" }],
     ["BranchService.ListCheckpoints", main],
     ["BranchService.DiffStates", { db, from: "1" }],
-    ["ChangeService.Undo", { db, txid: "1", dry_run: true }],
+    ["ChangeService.Undo", { db, txid: 1_000_000, dry_run: true }],
     ["BranchService.DeleteCheckpoint", { ...main, name: "c" }],
     ["BranchService.RewindBranch", { ...main, to: "1" }],
   ];
