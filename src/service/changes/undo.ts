@@ -28,7 +28,6 @@ export async function undoTransaction(
   // Any node may answer what a state of the past was; which one it is, only the writer knows for sure.
   const past = (at: number) => ({
     ...options,
-    minTxid: 0,
     consistency: undefined,
     idempotency: undefined,
     at: `${at}`,
