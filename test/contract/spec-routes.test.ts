@@ -74,6 +74,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "include_invalid",
     "subject",
   ],
+  "MemoryService.Ask": ["valid_at"],
   "MemoryService.CreateErasure": [
     "seq",
     "path",
