@@ -42,6 +42,8 @@ import { getVector, upsertVector, upsertVectors } from "./vectors/vector-collect
 import { listVectors, removeVector, removeVectors } from "./vectors/vector-list.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
 import { exportRecords, importRecords, planImport } from "./transfer/transfer.ts";
+import { readBefore, readUndoable } from "./undo/undo-reads.ts";
+import { undo } from "./undo/undo.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy removes. */
 interface SweepInput {
@@ -122,6 +124,7 @@ export const writeCommands = {
   "file.move": moveFiles,
   "file.delete": deleteFiles,
   "transfer.import": importRecords,
+  "undo.apply": undo,
   repeatable,
   sweep,
 } as const;
@@ -161,6 +164,8 @@ export const readCommands = {
   "transfer.export": exportRecords,
   "transfer.plan": planImport,
   "facets.list": listFacets,
+  "undo.changes": readUndoable,
+  "undo.before": readBefore,
   due: nextDue,
   excess: findExcess,
 } as const;

@@ -187,6 +187,12 @@ describe("every route has a method", () => {
     await db.remember({ type: "fact", topicKey: "t", summary: "later" });
     expect(await all(db.diff({ from: "before" }))).toMatchObject([{ kind: "memory" }, { kind: "memory" }]);
     expect((await db.recall({ topicKey: "t" }, {}, { at: "before" })).memories[0]!.summary).toBe("on main");
+    await db.remember({ type: "fact", topicKey: "t", summary: "undone" });
+    const { txid } = await db.sync();
+    const { changes } = await db.undo(txid, { dryRun: true });
+    expect(changes).toMatchObject([{ op: "created" }, { op: "superseded" }]);
+    expect((await db.undo(txid)).undone).toBe(txid);
+    expect(await holds(db)).toEqual(["later"]);
     await db.rewind("before");
     expect(await holds(db)).toEqual(["on main"]);
   });

@@ -200,6 +200,7 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "DiffStatesRequest.to": stateName,
   "RewindBranchRequest.to": stateName,
   "WatchRequest.after": time,
+  "UndoRequest.txid": seq,
   "MemoryTypeList.values": { each: oneOf(memoryTypes) },
 };
 

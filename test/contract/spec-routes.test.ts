@@ -18,6 +18,7 @@ const extensionRoutes = new Set([
   "POST /v1/memory/{ns}/{profile}/review",
   "GET /v1/memory/{ns}/{profile}/history",
   "GET /v1/db/{db}/diff",
+  "POST /v1/db/{db}/undo",
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
   "GET /v1/memory/{ns}/{profile}/memories",
@@ -75,6 +76,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
     "include_invalid",
     "subject",
   ],
+  "MemoryService.Ask": ["valid_at"],
   "MemoryService.CreateErasure": [
     "seq",
     "path",

@@ -64,6 +64,22 @@ onBoth(
   },
 );
 
+onBoth("over %s: a question about a time is answered by what holds then", async (wire) => {
+  const { server } = assisted();
+  server.say(honest);
+  const asker = new Asker(wire);
+  const [from, until] = [Date.now() + 3_600_000, Date.now() + 7_200_000];
+  const [now, then] = await asker.ingest(
+    { topic_key: "home", summary: "The harbour is in Lisbon" },
+    { topic_key: "home", summary: "The harbour is in Porto", valid_from: from, valid_until: until },
+  );
+  const sources = async (request: object): Promise<unknown> =>
+    (await ok(asker.ask("Where is the harbour?", request))).body.sources;
+  expect(await sources({})).toEqual([now]);
+  expect(await sources({ valid_at: from })).toEqual([then]);
+  expect(await sources({ valid_at: until })).toEqual([now]);
+});
+
 test("on REST the answer to nothing is null, with status 200", async () => {
   const { service } = assisted();
   const { status, json } = await service.call("POST", "/v1/memory/asked/nobody/ask", { question: "who?" });

@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { decodeAuditEvent } from "../../src/format/audit/audit-event.ts";
 import { brokenLinks } from "../../src/format/audit/audit-object.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
+import { watches, Watching } from "../support/watchers.ts";
 import { startService, type RestAnswer, type Service } from "../support/service.ts";
 
 const platformKey = "platform-key-of-this-test-0123456789";
@@ -72,6 +73,13 @@ async function readStream(
   return page;
 }
 
+/** Follows the changes of a database until its first event. */
+async function watchOnce({ address }: Service, db: string): Promise<void> {
+  const watching = new Watching(watches["rest"]!, address, { db });
+  await watching.until(({ events }) => events.length === 1);
+  watching.stop();
+}
+
 /** Waits until the node has had time to store whatever it was told. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 200));
@@ -137,6 +145,7 @@ describe("what is told", () => {
     const recall = () => done(service.call("POST", "/v1/memory/acme/alice/recall", { query: "ZEBRA-query summary" }));
     await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
+    await watchOnce(service, "acme--alice");
     await settled();
     expect((await readStream(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual([
       "policy.update",
@@ -146,7 +155,8 @@ describe("what is told", () => {
     const { memories } = await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
     await done(service.call("GET", "/v1/memory/acme/alice/memories/ZEBRA-query"), 404);
-    const { events } = await readStream(service, "acme", 6);
+    await watchOnce(service, "acme--alice");
+    const { events } = await readStream(service, "acme", 7);
     expect(
       events
         .slice(3)
@@ -155,6 +165,7 @@ describe("what is told", () => {
       { action: "memory.recall", count: memories.length, resource: undefined, outcome: "ok", error: undefined },
       { action: "memory.get", count: 1, resource: results[0].id, outcome: "ok", error: undefined },
       { action: "memory.get", count: undefined, resource: undefined, outcome: "error", error: "not_found" },
+      { action: "changes.watch", count: undefined, resource: undefined, outcome: "ok", error: undefined },
     ]);
     expect(memories.length).toBe(1);
     expectNoSecret(auditBytes(service));

@@ -87,8 +87,8 @@ onBoth("over %s: every write is carried out once, and its repetition has the sam
     const again = await ok(keyed(wire, method, { ns, profile, ...request }, key));
     expect(again, method).toEqual({ ...first, isRepeat: true });
   }
-  // Of those that take a key, these have tests of their own: the one below, and one that needs a model.
-  const elsewhere = ["MemoryService.Ingest", "MemoryService.Extract"];
+  // Of those that take a key, these have tests of their own: below, where there is a model, and in test/routes/undo.
+  const elsewhere = ["MemoryService.Ingest", "MemoryService.Extract", "ChangeService.Undo"];
   const tried = [...calls, ...ofProfile].map(([method]) => method);
   expect(new Set([...tried, ...elsewhere])).toEqual(
     new Set(endpoints.filter(({ rule }) => rule.idempotencyKey).map((endpoint) => endpoint.name)),

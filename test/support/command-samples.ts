@@ -19,6 +19,10 @@ export interface CallSample {
 const id = "01JD8Z3K5N0V6W4X2Y1Z0A9B8C";
 const couponId = `ers_${id}`;
 const embedding = Float32Array.of(0.25, -0, 1e-30, 3.4e38);
+const storedThing = {
+  own: { row: 1, ns: "n", key: "k", expires_at: null, value: new Uint8Array([0, 255]) },
+  parts: { __service_subject: [{ row: 1, kind: "key", place: 0, owner: 1, subject: "user-7" }] },
+};
 const maker = { name: "openai/text-embedding-3-small", floor: 0.2 };
 const traces = { key: new Uint8Array(32).fill(9), windows: new Uint8Array(40).fill(1), windowsTotal: 70_000 };
 const recordTargets: readonly RecordTarget[] = [
@@ -343,6 +347,21 @@ const written: Written = {
     ],
     [{ rowsMax: 1 }, { position: {}, more: true, dueAtMs: 1_763_884_867_123.5 }],
   ],
+  "undo.apply": [
+    [
+      {
+        txid: 7,
+        things: [
+          { thing: ["kv", "prefs", "k"], mark: "a", before: storedThing },
+          { thing: ["turn", "s-1", 3], before: storedThing },
+          { thing: ["memory", id], mark: "a" },
+        ],
+        dryRun: true,
+        keepsMemories: "by policy",
+      },
+      { changed: 3 },
+    ],
+  ],
 };
 
 const read: Read = {
@@ -619,6 +638,15 @@ const read: Read = {
           { path: "notes/tea", score: 0.5, hash: "f".repeat(64) },
         ],
       },
+    ],
+  ],
+  "undo.changes": [
+    [{ txid: 7 }, { afterTxid: 6, changes: [["kv", "put", "n", "k"]], left: [{ thing: ["kv", "n", "k"], mark: "a" }] }],
+  ],
+  "undo.before": [
+    [
+      { txid: 7, left: [{ thing: ["kv", "n", "k"], mark: "a" }, { thing: ["file", "notes/tea.md"] }] },
+      { things: [{ thing: ["kv", "n", "k"], mark: "a", before: storedThing }] },
     ],
   ],
   "facets.list": [

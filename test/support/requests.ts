@@ -145,7 +145,7 @@ function memorySamples(at: Profile): [string, Request][] {
         now: 1,
       },
     ],
-    ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
+    ["MemoryService.Ask", { ...at, question: "who?", ...narrowed, valid_at: 1 }],
     [
       "MemoryService.Extract",
       {
@@ -262,6 +262,7 @@ function branchSamples(db: string): [string, Request][] {
     ["BranchService.CreateCheckpoint", { ...main, name: "c" }],
     ["BranchService.ListCheckpoints", main],
     ["BranchService.DiffStates", { db, from: "1" }],
+    ["ChangeService.Undo", { db, txid: 1_000_000, dry_run: true }],
     ["BranchService.DeleteCheckpoint", { ...main, name: "c" }],
     ["BranchService.RewindBranch", { ...main, to: "1" }],
   ];

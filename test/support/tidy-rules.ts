@@ -66,6 +66,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "sql",
     "facets",
     "transfer",
+    "undo",
   ],
   engine: [
     "process-calls",

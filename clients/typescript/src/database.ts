@@ -26,6 +26,7 @@ import type {
   SqlStatement,
   StateDifference,
   SyncResponse,
+  UndoResponse,
   WatchQuery,
   WatchResponse,
 } from "./generated/types.ts";
@@ -112,6 +113,12 @@ export class Database {
   /** Takes this branch back to a checkpoint or a transaction id. */
   rewind(to: string | number, options?: CallOptions): Promise<RewindBranchResponse> {
     return this.scope.call(operations.rewindBranch, { ...this.#onBranch(), body: { to } }, options);
+  }
+
+  /** Undoes a transaction where nothing has changed since what it changed. */
+  undo(txid: number, { dryRun }: { readonly dryRun?: boolean } = {}, options?: CallOptions): Promise<UndoResponse> {
+    const body = { txid, ...(dryRun !== undefined && { dry_run: dryRun }) };
+    return this.scope.call(operations.undo, { body }, options);
   }
 
   /** What differs between two states of this branch, or between it and another one (`fromBranch`). */

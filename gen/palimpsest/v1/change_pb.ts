@@ -15,7 +15,77 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/change.proto.
  */
 export const file_palimpsest_v1_change: GenFile = /*@__PURE__*/
-  fileDesc("ChpwYWxpbXBzZXN0L3YxL2NoYW5nZS5wcm90bxINcGFsaW1wc2VzdC52MSJYCgxXYXRjaFJlcXVlc3QSGAoCZGIYASABKAlCDOBBArpIBnIEqLsYARIkCgVhZnRlchgCIAEoA0IQukgNIgsY/////////w8oAEgAiAEBQggKBl9hZnRlciKQAQoNV2F0Y2hSZXNwb25zZRIMCgRraW5kGAEgASgJEgwKBHR4aWQYAiABKAMSEgoKYWZ0ZXJfdHhpZBgDIAEoAxIPCgJhdBgEIAEoA0gAiAEBEiYKB2NoYW5nZXMYBSADKAsyFS5wYWxpbXBzZXN0LnYxLkNoYW5nZRIPCgdwYXJ0aWFsGAYgASgIQgUKA19hdCKeAgoGQ2hhbmdlEgwKBGtpbmQYASABKAkSCgoCb3AYAiABKAkSDwoCaWQYAyABKAlIAIgBARIWCgluYW1lc3BhY2UYBCABKAlIAYgBARIQCgNrZXkYBSABKAlIAogBARIXCgpjb2xsZWN0aW9uGAYgASgJSAOIAQESFwoKc2Vzc2lvbl9pZBgHIAEoCUgEiAEBEhAKA3NlcRgIIAEoA0gFiAEBEhEKBHBhdGgYCSABKAlIBogBARISCgV0YWJsZRgKIAEoCUgHiAEBQgUKA19pZEIMCgpfbmFtZXNwYWNlQgYKBF9rZXlCDQoLX2NvbGxlY3Rpb25CDQoLX3Nlc3Npb25faWRCBgoEX3NlcUIHCgVfcGF0aEIICgZfdGFibGUykAEKDUNoYW5nZVNlcnZpY2USfwoFV2F0Y2gSGy5wYWxpbXBzZXN0LnYxLldhdGNoUmVxdWVzdBocLnBhbGltcHNlc3QudjEuV2F0Y2hSZXNwb25zZSI5kAIBqrsYFwgEEAEYyAEgAToMdW5jb25maWd1cmVkgtPkkwIVEhMvdjEvZGIve2RifS9jaGFuZ2VzMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
+  fileDesc("ChpwYWxpbXBzZXN0L3YxL2NoYW5nZS5wcm90bxINcGFsaW1wc2VzdC52MSJbCgtVbmRvUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEiEKBHR4aWQYAiABKANCE+BBArpIDSILGP////////8PKAESDwoHZHJ5X3J1bhgDIAEoCCJUCgxVbmRvUmVzcG9uc2USDgoGdW5kb25lGAEgASgDEiYKB2NoYW5nZXMYAiADKAsyFS5wYWxpbXBzZXN0LnYxLkNoYW5nZRIMCgR0eGlkGAMgASgDIlgKDFdhdGNoUmVxdWVzdBIYCgJkYhgBIAEoCUIM4EECukgGcgSouxgBEiQKBWFmdGVyGAIgASgDQhC6SA0iCxj/////////DygASACIAQFCCAoGX2FmdGVyIpABCg1XYXRjaFJlc3BvbnNlEgwKBGtpbmQYASABKAkSDAoEdHhpZBgCIAEoAxISCgphZnRlcl90eGlkGAMgASgDEg8KAmF0GAQgASgDSACIAQESJgoHY2hhbmdlcxgFIAMoCzIVLnBhbGltcHNlc3QudjEuQ2hhbmdlEg8KB3BhcnRpYWwYBiABKAhCBQoDX2F0Ip4CCgZDaGFuZ2USDAoEa2luZBgBIAEoCRIKCgJvcBgCIAEoCRIPCgJpZBgDIAEoCUgAiAEBEhYKCW5hbWVzcGFjZRgEIAEoCUgBiAEBEhAKA2tleRgFIAEoCUgCiAEBEhcKCmNvbGxlY3Rpb24YBiABKAlIA4gBARIXCgpzZXNzaW9uX2lkGAcgASgJSASIAQESEAoDc2VxGAggASgDSAWIAQESEQoEcGF0aBgJIAEoCUgGiAEBEhIKBXRhYmxlGAogASgJSAeIAQFCBQoDX2lkQgwKCl9uYW1lc3BhY2VCBgoEX2tleUINCgtfY29sbGVjdGlvbkINCgtfc2Vzc2lvbl9pZEIGCgRfc2VxQgcKBV9wYXRoQggKBl90YWJsZTLAAgoNQ2hhbmdlU2VydmljZRJ/CgVXYXRjaBIbLnBhbGltcHNlc3QudjEuV2F0Y2hSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5XYXRjaFJlc3BvbnNlIjmQAgGquxgXCAQQARjIASABOgx1bmNvbmZpZ3VyZWSC0+STAhUSEy92MS9kYi97ZGJ9L2NoYW5nZXMwARKtAQoEVW5kbxIaLnBhbGltcHNlc3QudjEuVW5kb1JlcXVlc3QaGy5wYWxpbXBzZXN0LnYxLlVuZG9SZXNwb25zZSJsqrsYTQgEEAIYyAEgAToIY29uZmxpY3Q6CW5vdF9mb3VuZDoMdW5jb25maWd1cmVkQAFiHXsidHhpZCI6IDE3LCAiZHJ5X3J1biI6IHRydWV9gtPkkwIVOgEqIhAvdjEvZGIve2RifS91bmRvYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_api_field_behavior, file_palimpsest_v1_options, file_palimpsest_v1_rules]);
+
+/**
+ * What ChangeService.Undo takes.
+ *
+ * @generated from message palimpsest.v1.UndoRequest
+ */
+export type UndoRequest = Message<"palimpsest.v1.UndoRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The transaction to undo, as `Service-Txid` or the change feed told it.
+   *
+   * @generated from field: int64 txid = 2;
+   */
+  txid: bigint;
+
+  /**
+   * Only says whether it can be undone and what that would change.
+   *
+   * @generated from field: bool dry_run = 3;
+   */
+  dryRun: boolean;
+};
+
+/**
+ * Describes the message palimpsest.v1.UndoRequest.
+ * Use `create(UndoRequestSchema)` to create a new message.
+ */
+export const UndoRequestSchema: GenMessage<UndoRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_change, 0);
+
+/**
+ * What ChangeService.Undo gives.
+ *
+ * @generated from message palimpsest.v1.UndoResponse
+ */
+export type UndoResponse = Message<"palimpsest.v1.UndoResponse"> & {
+  /**
+   * The transaction that was undone.
+   *
+   * @generated from field: int64 undone = 1;
+   */
+  undone: bigint;
+
+  /**
+   * What it had changed, as the change feed told it.
+   *
+   * @generated from field: repeated palimpsest.v1.Change changes = 2;
+   */
+  changes: Change[];
+
+  /**
+   * The transaction of the undo; of a dry run the state that was looked at.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.UndoResponse.
+ * Use `create(UndoResponseSchema)` to create a new message.
+ */
+export const UndoResponseSchema: GenMessage<UndoResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_change, 1);
 
 /**
  * What ChangeService.Watch is asked.
@@ -44,7 +114,7 @@ export type WatchRequest = Message<"palimpsest.v1.WatchRequest"> & {
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_change, 0);
+  messageDesc(file_palimpsest_v1_change, 2);
 
 /**
  * An event of ChangeService.Watch.
@@ -102,7 +172,7 @@ export type WatchResponse = Message<"palimpsest.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_change, 1);
+  messageDesc(file_palimpsest_v1_change, 3);
 
 /**
  * One change of a transaction. Which names are there follows from the kind.
@@ -193,7 +263,7 @@ export type Change = Message<"palimpsest.v1.Change"> & {
  * Use `create(ChangeSchema)` to create a new message.
  */
 export const ChangeSchema: GenMessage<Change> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_change, 2);
+  messageDesc(file_palimpsest_v1_change, 4);
 
 /**
  * The change feed: what the transactions of one branch changed, in their order, by kinds and names and never by content.
@@ -216,8 +286,8 @@ export const ChangeService: GenService<{
    *
    * The stream ends with `conflict` where what follows `after` is not kept any more or `after` is a transaction that was
    * lost; the message says where to go on. It ends with `overloaded` when the client takes no event for 30 seconds, and at
-   * the start when the node has more than 1024 streams or the database more than 64; with `unavailable` when the node
-   * leaves; with `unauthorized` or `forbidden` within 10 seconds after the credential has ended. Then the client goes on
+   * the start when the node has more than 1024 streams, the namespace more than 256 of them or the database more than 64;
+   * with `unavailable` when the node leaves; with `unauthorized` or `forbidden` within 10 seconds after the credential has ended. Then the client goes on
    * behind the last event that it has seen.
    *
    * @generated from rpc palimpsest.v1.ChangeService.Watch
@@ -226,6 +296,25 @@ export const ChangeService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchRequestSchema;
     output: typeof WatchResponseSchema;
+  },
+  /**
+   * Undoes one transaction with another: what it changed becomes again what it was before it, where nothing has changed
+   * it since. All of it or nothing: `conflict` names what was changed later, by kinds and names. History goes on: the
+   * change feed tells of the undo as of any write, and an undo can be undone.
+   *
+   * A transaction can hold the writes of several calls that were committed together (they were answered the same
+   * `Service-Txid`); they are undone together. `dry_run` says what that would be.
+   *
+   * Never undone are rewinds, erasures, purges of files, changes of the schema of SQL tables, and what was changed before
+   * a later erasure where that would bring something back: `conflict`. Both states must be in the point-in-time window
+   * (`not_found`) and in object storage, which a transaction that has just been made comes to first.
+   *
+   * @generated from rpc palimpsest.v1.ChangeService.Undo
+   */
+  undo: {
+    methodKind: "unary";
+    input: typeof UndoRequestSchema;
+    output: typeof UndoResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_palimpsest_v1_change, 0);

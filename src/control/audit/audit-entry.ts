@@ -41,6 +41,7 @@ const reads: ReadonlySet<AuditAction> = new Set([
   "memory.get",
   "memory.ask",
   "memory.context",
+  "changes.watch",
 ]);
 
 /** Whether a stream that is on holds such an event. */

@@ -57,6 +57,8 @@ export const auditActions = [
   "branch.checkpoint_delete",
   "db.export",
   "db.import",
+  "branch.undo",
+  "changes.watch",
   ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
@@ -83,4 +85,6 @@ export const laterActions: ReadonlySet<AuditAction> = new Set([
   "branch.checkpoint_delete",
   "db.export",
   "db.import",
+  "branch.undo",
+  "changes.watch",
 ]);

@@ -154,12 +154,7 @@ export interface ChangesPage {
  */
 export function listChanges(view: View, input: { readonly after?: number; readonly limit?: number }): ChangesPage {
   const { connection } = view;
-  if (!keepsChanges(connection))
-    throw new ServiceError(
-      "unconfigured",
-      `the database's file is of format ${formatOf(connection)}, which keeps no changes: databases that are made in ` +
-        "a store of layout 3 do",
-    );
+  if (!keepsChanges(connection)) throw keepsNone(connection);
   const { txid, changes } = connection.get<{ txid: number; changes: Uint8Array | null }>(
     "SELECT txid, changes FROM __service_state WHERE id = 1",
   )!;
@@ -180,6 +175,46 @@ export function listChanges(view: View, input: { readonly after?: number; readon
     position = entry.txid;
   }
   return { entries, position, more: false };
+}
+
+/** What the transaction changed; undefined where that is not kept, or it is none of the branch's. */
+export function findChange(view: View, txid: number): ChangeEntry | undefined {
+  const { connection } = view;
+  if (!keepsChanges(connection)) throw keepsNone(connection);
+  for (const line of linesAfter(view, txid - 1, newestChanges(connection))) {
+    const entry = decodeEntry(line);
+    if (entry.txid >= txid) return entry.txid === txid ? entry : undefined;
+  }
+  return undefined;
+}
+
+/** Whether a transaction after this one, or the one that is under way, has erased something. */
+export function hasErasureAfter(tx: Tx, txid: number): boolean {
+  const { connection, notes } = tx;
+  // Names are JSON text within an entry, so nothing else in one looks like it.
+  const isErasure = (line: string): boolean => line.includes('["erasure",');
+  const isLater = (lines: readonly string[]): boolean =>
+    lines.some((line) => isErasure(line) && decodeEntry(line).txid > txid);
+  if (notes.some(isErasure) || isLater(readLines(newestChanges(connection)))) return true;
+  if (!connection.hasTable(table)) return false;
+  const rows = connection.prepared(
+    `SELECT entries FROM ${table} WHERE txid > ? AND instr(entries, '["erasure",') > 0 ORDER BY txid DESC`,
+  );
+  for (const { entries } of rows.iterate(txid) as Iterable<{ entries: string }>)
+    if (isLater(readLines(entries))) return true;
+  return false;
+}
+
+function newestChanges(connection: Connection): Uint8Array | null {
+  return connection.get<{ changes: Uint8Array | null }>("SELECT changes FROM __service_state WHERE id = 1")!.changes;
+}
+
+function keepsNone(connection: Connection): ServiceError {
+  return new ServiceError(
+    "unconfigured",
+    `the database's file is of format ${formatOf(connection)}, which keeps no changes: databases that are made in ` +
+      "a store of layout 3 do",
+  );
 }
 
 /** The entries that may be later than the transaction, and those beside them. */

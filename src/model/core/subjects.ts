@@ -77,7 +77,7 @@ export function putSubject(
 }
 
 /** Sees to it that a subject goes with its record. */
-function ensureTrigger(connection: Connection, kind: SubjectKind, place: number): void {
+export function ensureTrigger(connection: Connection, kind: SubjectKind, place: number): void {
   const name = `${table}_of_${kind}_${place}`;
   if (connection.get("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = ?", name)) return;
   const [ownTable, column] = owners[kind];

@@ -233,6 +233,32 @@ export function findDoc(view: View, name: string, id: string): StoredDoc | undef
   return collection && view.connection.get(`SELECT n AS row, doc FROM ${collection.table} WHERE id = ?`, id);
 }
 
+/** Puts a document back as it was stored, under the row that it has, had, or is given; gives the row. */
+export function restoreDoc(
+  tx: Tx,
+  collection: Collection,
+  { row, id, doc }: StoredDoc & { readonly id: string },
+): number {
+  const { connection } = tx;
+  const { table, indexes } = collection;
+  const value = storedJson(doc);
+  const present = connection.get<StoredDoc>(`SELECT n AS row, doc FROM ${table} WHERE id = ?`, id);
+  if (present) {
+    if (present.doc !== doc) writeOver(tx, collection, present, { text: doc, value: value as JsonObject });
+    return present.row;
+  }
+  const isTaken = connection.get(`SELECT 1 FROM ${table} WHERE n = ?`, row) !== undefined;
+  const { lastInsertRowid } = connection.run(
+    `INSERT INTO ${table} (n, id, doc) VALUES (?, ?, ?)`,
+    isTaken ? null : row,
+    id,
+    doc,
+  );
+  addEntries(tx, indexes, lastInsertRowid, value);
+  note(tx, "doc", "created", collection.name, id);
+  return lastInsertRowid;
+}
+
 /** Removes the document of this id, if there is one. */
 export function removeDoc(tx: Tx, name: string, id: string): void {
   const found = findDoc(tx, name, id);

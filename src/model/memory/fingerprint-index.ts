@@ -54,18 +54,35 @@ export function noteFingerprint(tx: Tx, row: number): void {
   if (row % batchRows === 0) enterBatch(tx, row);
 }
 
-function enterBatch({ connection }: Tx, lastRow: number): void {
-  const batch = connection.all<{ row: number; fingerprint: Uint8Array }>(
+/** Notes that a memory was stored under a row that it had before, which need not be the highest. */
+export function enterFingerprints({ connection }: Tx, row: number): void {
+  const { last, before } = connection.get<{ last: number; before: number | null }>(
+    "SELECT max(row) AS last, (SELECT max(row) FROM __service_memory WHERE row < ?) AS before FROM __service_memory",
+    row,
+  )!;
+  const isHighest = last === row;
+  const upTo = Math.floor(last / batchRows) * batchRows;
+  // A new highest row may be past several multiples at once: what lies below them has waited.
+  const above = isHighest ? Math.floor((before ?? 0) / batchRows) * batchRows : row - 1;
+  enterRows({ connection }, above, isHighest ? upTo : Math.min(row, upTo));
+}
+
+function enterRows({ connection }: Pick<Tx, "connection">, above: number, upTo: number): void {
+  const rows = connection.all<{ row: number; fingerprint: Uint8Array }>(
     "SELECT row, fingerprint FROM __service_memory WHERE row > ? AND row <= ?",
-    lastRow - batchRows,
-    lastRow,
+    above,
+    upTo,
   );
-  for (const { row, fingerprint } of batch)
+  for (const { row, fingerprint } of rows)
     connection.run(
       "INSERT INTO __service_memory_fingerprint (level, prefix, memory) VALUES (1, ?, ?) ON CONFLICT DO NOTHING",
       computePrefix(fingerprint),
       row,
     );
+}
+
+function enterBatch({ connection }: Tx, lastRow: number): void {
+  enterRows({ connection }, lastRow - batchRows, lastRow);
   for (const [at, slices] of slicesPerLevel.entries()) moveSlice({ connection }, at + 1, slices, lastRow / batchRows);
 }
 

@@ -75,6 +75,16 @@ export function renewWords(tx: Tx, table: WordTable, row: number): void {
   });
 }
 
+/** Makes a row that was there before findable again: at its place among those that were entered, else as a new one. */
+export function restoreWords(tx: Tx, table: WordTable, row: number, chars: number): void {
+  const { connection } = tx;
+  addWords(tx, table, row, chars);
+  tx.atGroupEnd(() => {
+    if (!isBatched(connection) || row > lastEntered(connection, table) || isEntered(connection, table, row)) return;
+    enter(connection, table, table.readRows(connection, row - 1, row));
+  });
+}
+
 /** Removes the words of the row. */
 export function removeWords(tx: Tx, table: WordTable, row: number): void {
   tx.atGroupEnd(() => void remove(tx.connection, table, row));
@@ -93,9 +103,13 @@ function enter(connection: Connection, table: WordTable, rows: readonly RowTexts
   for (const { row, texts } of rows) connection.run(sql, row, ...texts);
 }
 
+function isEntered(connection: Connection, { name }: WordTable, row: number): boolean {
+  return connection.hasTable(name) && connection.get(`SELECT 1 FROM ${name}_docsize WHERE id = ?`, row) !== undefined;
+}
+
 /** Whether there was something to remove. */
-function remove(connection: Connection, { name }: WordTable, row: number): boolean {
-  if (!connection.hasTable(name) || !connection.get(`SELECT 1 FROM ${name}_docsize WHERE id = ?`, row)) return false;
-  connection.run(`DELETE FROM ${name} WHERE rowid = ?`, row);
+function remove(connection: Connection, table: WordTable, row: number): boolean {
+  if (!isEntered(connection, table, row)) return false;
+  connection.run(`DELETE FROM ${table.name} WHERE rowid = ?`, row);
   return true;
 }

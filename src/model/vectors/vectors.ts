@@ -12,6 +12,7 @@ import { limits } from "../../base/limits.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { Tx, View } from "../core/transaction.ts";
 import {
+  decodeStoredVector,
   storedForm,
   streamNearest,
   type Nearest,
@@ -93,6 +94,19 @@ export function putUnitVector(tx: Tx, space: VectorSpace, owner: number, unit: F
     storedForm(unit),
   );
   if (changes > 0) tx.afterCommit(() => tx.vectors.put(space.space, owner, unit));
+}
+
+/** Stores a vector of the space that was read as it is stored, in place of any before it. */
+export function putStoredVector(tx: Tx, space: VectorSpace, owner: number, embedding: Uint8Array): void {
+  const unit = decodeStoredVector({ owner, embedding }, space.dimension);
+  tx.connection.run(
+    `INSERT INTO __service_vector (space, owner, embedding) VALUES (?, ?, ?)
+     ON CONFLICT (space, owner) DO UPDATE SET embedding = excluded.embedding`,
+    space.space,
+    owner,
+    embedding,
+  );
+  tx.afterCommit(() => tx.vectors.put(space.space, owner, unit));
 }
 
 /** Removes the owner's vector, if it has one. */

@@ -1,13 +1,11 @@
 /**
- * The shape of the input of every command, batch and act of a forwarded call: checked before anything runs.
+ * The shape of the input of every command and batch of a forwarded call: checked before anything runs.
  *
  * The names here are those on the wire: if a field of a command is renamed, builds with the other name refuse its
  * calls. An added field has to be `maybe` while builds without it may call; they refuse calls that give it until they
  * are upgraded. Always true: the compiler holds each shape against the command's own declaration. Must not know how
  * payloads are written.
  */
-import type { BranchAct, ErasedCoupon } from "../../engine/api/protocol.ts";
-import type { Traces } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget, RecordTarget } from "../../format/erasure/erasure-receipt.ts";
 import type { ErasedRecords } from "../../model/erasure-records.ts";
 import {
@@ -39,6 +37,7 @@ import {
   vector,
 } from "./payload-shapes.ts";
 import { exportInput, importInput, recordTargets } from "./transfer-shapes.ts";
+import { undoBeforeShape, undoChangesShape, undoShape } from "./undo-shapes.ts";
 
 const maker = record<WriteInput<"embedding.fill">["embeddedBy"]>({ name: text, floor: number });
 const embeddedKind = oneOf("memory", "turn");
@@ -109,13 +108,13 @@ const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   text,
 });
 
-const erasedRecords = record<ErasedRecords>({
+export const erasedRecords = record<ErasedRecords>({
   target: variants<"kind", RecordTarget>("kind", recordTargets),
   ids: list(text),
   key: bytes,
 });
 
-const erasureTarget = variants<"kind", ErasureTarget>("kind", {
+export const erasureTarget = variants<"kind", ErasureTarget>("kind", {
   memory: record({ kind: oneOf("memory"), memoryId: text }),
   topic: record({ kind: oneOf("topic"), topicKey: text, type: text }),
   session: record({ kind: oneOf("session"), sessionId: text, turns: boolean }),
@@ -218,6 +217,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
   "transfer.import": importInput,
+  "undo.apply": undoShape,
   repeatable: { findFault: (value, path) => repeatable.findFault(value, path) ?? findWriteFault(value, path) },
   sweep: record({
     rowsMax: number,
@@ -339,6 +339,8 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "transfer.export": exportInput,
   "transfer.plan": importInput,
   "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
+  "undo.changes": undoChangesShape,
+  "undo.before": undoBeforeShape,
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),
 };
@@ -360,34 +362,4 @@ export const batchShape: Shape<SqlBatch> = record({
   mayWrite: boolean,
   valuesMax: maybe(number),
   idempotency: maybe(record<IdempotencyKey>(idempotencyKey)),
-});
-
-const coupon = record<ErasedCoupon>({
-  id: text,
-  memoryIds: list(text),
-  records: maybe(erasedRecords),
-  points: list(
-    record({
-      branch: text,
-      branchId: text,
-      txid: number,
-      ancestors: maybe(list(record({ branchId: text, forkTxid: number }))),
-    }),
-  ),
-  traces: record<Traces>({ key: bytes, windows: bytes, windowsTotal: number }),
-  awaiting: maybe(record({ branches: list(text), copies: list(record({ node: text, copy: text })) })),
-  isDue: boolean,
-});
-
-export const actShape: Shape<BranchAct> = variants<"act", BranchAct>("act", {
-  fork: record({ act: oneOf("fork"), name: text, at: maybe(text), ttlSecs: maybe(number) }),
-  list: record({ act: oneOf("list") }),
-  delete: record({ act: oneOf("delete"), name: text }),
-  checkpoint: record({ act: oneOf("checkpoint"), name: text }),
-  checkpoints: record({ act: oneOf("checkpoints") }),
-  "forget-checkpoint": record({ act: oneOf("forget-checkpoint"), name: text }),
-  rewind: record({ act: oneOf("rewind"), to: text }),
-  sweep: record({ act: oneOf("sweep"), branchId: text }),
-  erase: record({ act: oneOf("erase"), couponId: text, erase: erasureTarget, traceKey: bytes }),
-  expunge: record({ act: oneOf("expunge"), coupons: list(coupon) }),
 });

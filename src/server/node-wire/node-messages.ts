@@ -27,7 +27,8 @@ import type { Answer, Retention, Target, Consistency, TurnedAwayReason } from ".
 import { isUuid } from "../../format/core/binary.ts";
 import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { ForwardedCall } from "../../service/placement/peers.ts";
-import { actShape, batchShape, readShapes, writeShapes } from "./command-shapes.ts";
+import { actShape } from "./act-shapes.ts";
+import { batchShape, readShapes, writeShapes } from "./command-shapes.ts";
 import { diffShape, type PastRead, pastShape } from "./past-shapes.ts";
 import { malformed } from "./malformed-message.ts";
 import type { PayloadCodec } from "./node-protocol.ts";

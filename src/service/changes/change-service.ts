@@ -1,15 +1,17 @@
-/** The change feed over the wires. */
+/** The change feed over the wires, and the undo of what it tells. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ChangeSchema, ChangeService, WatchResponseSchema } from "../../../gen/palimpsest/v1/change_pb.ts";
+import type { ChangeService, WatchResponseSchema } from "../../../gen/palimpsest/v1/change_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { Target } from "../../engine/api/protocol.ts";
-import { changeNames, type ChangeNote } from "../../model/core/change-notes.ts";
+import { getTenant } from "../../engine/api/tenants.ts";
 import type { ChangeEntry, ChangesPage } from "../../model/core/change-log.ts";
 import { type Context, engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 import { databaseTarget } from "../handlers/targets.ts";
 import { followChanges, readChanges, type Told } from "../feed/branch-changes.ts";
 import { StreamPlaces } from "../feed/stream-places.ts";
+import { changeMessage } from "./change-messages.ts";
+import { undoTransaction } from "./undo.ts";
 
 /** After so long without a transaction a stream says how far the branch is: proxies cut what says nothing. */
 const quietMs = 15_000;
@@ -24,10 +26,12 @@ type WatchEvent = MessageInitShape<typeof WatchResponseSchema>;
 export function changeHandlers(node: NodeParts): ServiceHandlers<typeof ChangeService> {
   const places = new StreamPlaces();
   return {
+    undo: (request, context) => undoTransaction(node, request, context),
+
     async watch(request, context) {
       const after = readAfter(request.after, context.call.headers.lastEventId);
       const target = await databaseTarget(node, context, request.db);
-      const leave = places.enter(target.uuid);
+      const leave = places.enter({ uuid: target.uuid, tenant: getTenant(target) });
       // A stream of which nothing was ever taken ends with its connection alone.
       context.call.signal?.addEventListener("abort", leave);
       try {
@@ -102,13 +106,7 @@ function toTransaction({ txid, afterTxid, at, changes, isPartial, isRewind }: Ch
     txid: BigInt(txid),
     afterTxid: BigInt(afterTxid),
     at: BigInt(at),
-    changes: changes.map(toChange),
+    changes: changes.map(changeMessage),
     partial: isPartial,
   };
-}
-
-/** A change as its message: the names that go with its kind. */
-function toChange([kind, op, ...names]: ChangeNote): MessageInitShape<typeof ChangeSchema> {
-  const named = changeNames[kind].map((name, at) => [name, name === "seq" ? BigInt(names[at]!) : names[at]]);
-  return { kind, op, ...Object.fromEntries(named) };
 }

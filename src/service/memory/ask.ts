@@ -11,7 +11,7 @@ import { invalid } from "../../base/faults/errors.ts";
 import { consult, requireAssistant } from "./assistants.ts";
 import type { ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
-import { memoryMessage } from "./memory-messages.ts";
+import { memoryMessage, toNumber } from "./memory-messages.ts";
 import { recallFrom } from "./recall.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
@@ -19,12 +19,12 @@ export function askHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Memory
   return {
     async ask(request, context) {
       const assistant = await requireAssistant(node, context, request, "ask");
-      const { question, types, sessionId, source, k, includeSuperseded } = request;
+      const { question, types, sessionId, source, k, includeSuperseded, validAt } = request;
       if (question.trim() === "") throw invalid("question must not be blank");
       const { memories, txid } = await recallFrom(node, context, request, {
         query: question,
         includeSuperseded,
-        ...present({ types: types?.values, sessionId, source, k }),
+        ...present({ types: types?.values, sessionId, source, k, validAtMs: toNumber(validAt) }),
       });
       if (memories.length === 0) return { sources: [], memories: [], txid };
       const { task, shown } = prepareQuestion(question, memories, node.world.nowMs());

@@ -6,6 +6,7 @@
  */
 import type { Message } from "@bufbuild/protobuf";
 import type { CreateBranchRequest } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import type { UndoRequest, UndoResponse } from "../../../gen/palimpsest/v1/change_pb.ts";
 import type {
   MintNamespaceTokenRequest,
   RevokeNamespaceTokenRequest,
@@ -182,6 +183,16 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["BranchService.CreateBranch", { action: "branch.create", writes: true }],
   ["BranchService.DeleteBranch", { action: "branch.delete", writes: true }],
   ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
+  ["ChangeService.Watch", { action: "changes.watch" }],
+  [
+    "ChangeService.Undo",
+    {
+      action: "branch.undo",
+      writes: true,
+      count: (answer) => (answer as UndoResponse).changes.length,
+      isIdle: (request) => (request as UndoRequest).dryRun,
+    },
+  ],
   ["BranchService.CreateCheckpoint", { action: "branch.checkpoint", writes: true }],
   ["BranchService.DeleteCheckpoint", { action: "branch.checkpoint_delete", writes: true }],
   [

@@ -189,6 +189,12 @@ async def branches(client: Any, ns: str) -> None:
     assert len(await settle(db.diff(from_="before"))) == 2
     earlier = await settle(db.recall(None, CallOptions(at="before"), topic_key="t"))
     assert earlier.memories[0].summary == "on main"
+    await settle(db.remember(Fact("undone", topic_key="t")))
+    txid = (await settle(db.sync())).txid
+    told = (await settle(db.undo(txid, dry_run=True))).changes
+    assert [change.op for change in told] == ["created", "superseded"]
+    assert (await settle(db.undo(txid))).undone == txid
+    assert await held(db) == ["later"]
     await settle(db.rewind("before"))
     assert await held(db) == ["on main"]
 

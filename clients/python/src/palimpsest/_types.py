@@ -261,6 +261,8 @@ class AskRequest(TypedDict, total=False):
     """How many memories the model sees, at most 1000."""
     include_superseded: bool | None
     """Also memories that were superseded."""
+    valid_at: int | None
+    """Memories that hold in the world at this time, in Unix milliseconds, as with Recall. Absent: those that hold now."""
 
 
 class ExtractRequest(TypedDict, total=False):
@@ -691,6 +693,14 @@ class RewindBranchRequest(TypedDict, total=False):
     """What BranchService.RewindBranch takes."""
     to: Required[str | float]
     """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404)."""
+
+
+class UndoRequest(TypedDict, total=False):
+    """What ChangeService.Undo takes."""
+    txid: Required[int]
+    """The transaction to undo, as `Service-Txid` or the change feed told it."""
+    dry_run: bool | None
+    """Only says whether it can be undone and what that would change."""
 
 
 class ReadAuditQuery(TypedDict, total=False):
@@ -1224,7 +1234,7 @@ class AuditEvent:
     ns: str
     """The namespace."""
     action: str
-    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
+    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `branch.undo`, `changes.watch`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
     outcome: str
     """`ok`, `denied` or `error`."""
     prev: str
@@ -2792,6 +2802,17 @@ class Change:
     """The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoResponse:
+    """What ChangeService.Undo gives."""
+    undone: int
+    """The transaction that was undone."""
+    changes: Sequence[Change]
+    """What it had changed, as the change feed told it."""
+    txid: int
+    """The transaction of the undo; of a dry run the state that was looked at."""
+
+
 CLASSES: Mapping[str, type[Any]] = {
     "DatabaseInfo": DatabaseInfo,
     "ListDatabasesResponse": ListDatabasesResponse,
@@ -2910,4 +2931,5 @@ CLASSES: Mapping[str, type[Any]] = {
     "ImportError": ImportError,
     "WatchResponse": WatchResponse,
     "Change": Change,
+    "UndoResponse": UndoResponse,
 }

@@ -1036,6 +1036,18 @@ export const operations = {
     tellsTxid: true,
     reads: true,
   },
+  undo: {
+    id: "undo",
+    method: "POST",
+    path: "/v1/db/{db}/undo",
+    query: [],
+    body: "json",
+    answer: "json",
+    input: "UndoRequest",
+    output: "UndoResponse",
+    tellsTxid: true,
+    takesKey: true,
+  },
 } as const satisfies { readonly [id: string]: Operation };
 
 /** Every stable error code. */

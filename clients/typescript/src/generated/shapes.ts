@@ -62,4 +62,5 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
   ImportResponse: { counts: "ImportCounts", left: "ImportLeft", errors: "ImportError" },
   WatchResponse: { changes: "Change" },
+  UndoResponse: { changes: "Change" },
 };

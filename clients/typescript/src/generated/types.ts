@@ -104,7 +104,7 @@ export interface AuditEvent {
   readonly profile?: string | undefined;
   /** The branch, where one is concerned. */
   readonly branch?: string | undefined;
-  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
+  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `branch.undo`, `changes.watch`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
   readonly action: string;
   /** What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set. */
   readonly resource?: string | undefined;
@@ -736,6 +736,8 @@ export interface AskRequest {
   readonly k?: number | null | undefined;
   /** Also memories that were superseded. */
   readonly includeSuperseded?: boolean | null | undefined;
+  /** Memories that hold in the world at this time, in Unix milliseconds, as with Recall. Absent: those that hold now. */
+  readonly validAt?: number | null | undefined;
 }
 
 /** What MemoryService.Ask gives. */
@@ -2161,6 +2163,24 @@ export interface Change {
   readonly path?: string | undefined;
   /** The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told. */
   readonly table?: string | undefined;
+}
+
+/** What ChangeService.Undo takes. */
+export interface UndoRequest {
+  /** The transaction to undo, as `Service-Txid` or the change feed told it. */
+  readonly txid: number;
+  /** Only says whether it can be undone and what that would change. */
+  readonly dryRun?: boolean | null | undefined;
+}
+
+/** What ChangeService.Undo gives. */
+export interface UndoResponse {
+  /** The transaction that was undone. */
+  readonly undone: number;
+  /** What it had changed, as the change feed told it. */
+  readonly changes: readonly Change[];
+  /** The transaction of the undo; of a dry run the state that was looked at. */
+  readonly txid: number;
 }
 
 /** The query of GET /v1/namespaces/{ns}/audit. */

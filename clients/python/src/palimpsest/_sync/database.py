@@ -90,6 +90,13 @@ class Database:
         """Takes this branch back to a checkpoint or a transaction id."""
         return self._scope.call(ops.REWIND_BRANCH, self._on_branch(body={"to": to}), options)
 
+    def undo(
+        self, txid: int, options: CallOptions | None = None, *, dry_run: bool | None = None
+    ) -> t.UndoResponse:
+        """Undoes a transaction where nothing has changed since what it changed."""
+        body = {"txid": txid} if dry_run is None else {"txid": txid, "dry_run": dry_run}
+        return self._scope.call(ops.UNDO, Parts(body=body), options)
+
     def diff(
         self, options: CallOptions | None = None, /, **query: Unpack[t.DiffStatesQuery]
     ) -> Iterator[t.StateDifference]:
