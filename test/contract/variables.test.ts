@@ -53,6 +53,7 @@ const specified: readonly (readonly [
 const added: typeof specified = [
   ["SERVICE_DB_HOST_SUFFIX", "localhost", "databaseHostSuffix", "localhost"],
   ["SERVICE_ALLOWED_ORIGINS", "none", "allowedOrigins", undefined],
+  ["SERVICE_OAUTH_ISSUER", "none", "oauthIssuer", undefined],
   ["SERVICE_TLS_CERT", "unset", "tlsCertificatePath", undefined],
   ["SERVICE_TLS_KEY", "unset", "tlsKeyPath", undefined],
   ["SERVICE_ADMIN_LISTEN", "unset", "adminListen", undefined],

@@ -7,6 +7,7 @@ import { callWithHost, ok, useService } from "../support/service.ts";
 
 const open = useService({ SERVICE_ALLOWED_ORIGINS: "https://allowed.example", SERVICE_AUDIT_FLUSH_MS: "20" });
 const guarded = useGuarded();
+const issuing = useGuarded({ SERVICE_OAUTH_ISSUER: "https://login.example/tenant" });
 
 const message = (method: string, params: object = {}): object => ({ jsonrpc: "2.0", id: 1, method, params });
 const types = { "content-type": "application/json", accept: "application/json, text/event-stream" };
@@ -166,5 +167,32 @@ describe("with authentication", () => {
     expect(refused.code).toBe("forbidden");
     expect(refused.text).toContain("scope write");
     await expect(connectMcp(`${address}/mcp/${ns}/bob`, revision, { headers: bearer(reader) })).rejects.toThrow();
+  });
+
+  test("where an authorization server is named, strangers are told where to ask for a token", async () => {
+    const { address } = issuing().service;
+    const refused = await fetch(`${address}${at}`, { method: "POST", headers: types, body: ping });
+    const document = `${address}/.well-known/oauth-protected-resource${at}`;
+    expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([
+      401,
+      `Bearer resource_metadata="${document}"`,
+    ]);
+    const told = await fetch(document);
+    expect([told.status, await told.json()]).toEqual([
+      200,
+      {
+        resource: `${address}${at}`,
+        authorization_servers: ["https://login.example/tenant"],
+        bearer_methods_supported: ["header"],
+        scopes_supported: ["read", "write", "admin"],
+        resource_name: "Palimpsest",
+      },
+    ]);
+    const proxied = await fetch(document, { headers: { "x-forwarded-proto": "https" } });
+    expect(((await proxied.json()) as { resource: string }).resource).toMatch(/^https:/);
+    expect((await fetch(document, { method: "POST" })).status).toBe(405);
+    expect((await fetch(`${address}/.well-known/oauth-protected-resource/v1/databases`)).status).toBe(404);
+    const none = await fetch(`${guarded().service.address}/.well-known/oauth-protected-resource${at}`);
+    expect(none.status).toBe(404);
   });
 });

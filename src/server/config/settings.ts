@@ -216,6 +216,13 @@ export const settings = {
       "and read its answers; `*` for all",
     "none",
   ),
+  oauthIssuer: absent(
+    "SERVICE_OAUTH_ISSUER",
+    baseAddress,
+    "address of the authorization server that hands out this node's tokens, which clients of MCP are told; those " +
+      "tokens are signed with `SERVICE_AUTH_KEY`",
+    "none",
+  ),
   tlsCertificatePath: absent(
     "SERVICE_TLS_CERT",
     path,

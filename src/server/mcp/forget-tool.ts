@@ -38,7 +38,7 @@ export const forget: Tool = {
     ids: listOf({ type: "string" }, "Their ids; the first hundred."),
     more: { type: "boolean", description: "There are more: call again." },
     erasure_id: text("The erasure that this began."),
-    state: text("Of an erasure: how far it is."),
+    status: text("Of an erasure: how far it is."),
     txid,
   },
   always: [],
@@ -97,9 +97,9 @@ async function forgetAll(visit: Visit, target: JsonObject): Promise<ToolAnswer> 
 
 async function erase(visit: Visit, target: JsonObject): Promise<ToolAnswer> {
   const { body } = await visit.call("MemoryService.CreateErasure", { ...ofProfile(visit), ...target });
-  const { id, state } = body;
+  const { id, status } = body;
   return {
-    structured: { erasure_id: id, state },
-    text: `Erased; erasure ${String(id)} is ${String(state)}, and gives a receipt when all history is clean.`,
+    structured: { erasure_id: id, status },
+    text: `Erased; erasure ${String(id)} is ${String(status)}, and gives a receipt when all history is clean.`,
   };
 }

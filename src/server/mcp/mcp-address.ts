@@ -12,7 +12,7 @@ import { checkBranchName, parseProfileDatabaseName, profileDatabaseName } from "
 const mcpPath = "/mcp";
 
 /** The sets of tools; each is offered where the address asks for it by `tools`. */
-const toolSets = ["default"] as const;
+const toolSets = ["default", "full", "graph"] as const;
 export type ToolSetName = (typeof toolSets)[number];
 
 /** The profile that a visit is to. */

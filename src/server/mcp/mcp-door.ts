@@ -19,7 +19,9 @@ import { goneSignal, send, sendRefusal } from "../wire/call-headers.ts";
 import type { Callers } from "../wire/callers.ts";
 import type { HostAndOriginCheck } from "../wire/host-and-origin.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
+import { describedPath, describeResource, withChallenge } from "../wire/protected-resource.ts";
 import { refusalFor } from "../wire/refusal.ts";
+import { methodNotAllowed } from "../rest/rest-router.ts";
 import { isMcpPath, type ProfileAddress, readAddress, readToolSet } from "./mcp-address.ts";
 import type { OpenProtocol, Protocol } from "./protocol.ts";
 import { readClientName, sessionFor, sessionHeader } from "./client-name.ts";
@@ -37,6 +39,8 @@ export interface McpDoorOptions extends ServiceCallsOptions {
   readonly room: BodyRoom;
   readonly discards: Discards;
   readonly dataBodyBytesMax: number;
+  /** The authorization server that hands out this node's tokens, where there is one (`SERVICE_OAUTH_ISSUER`). */
+  readonly issuer?: string | undefined;
   /** Aborted when the node leaves: streams end. */
   readonly leaving: AbortSignal;
   readonly world: World;
@@ -52,7 +56,9 @@ export function createMcpDoor(options: McpDoorOptions, next: RequestHandler): Re
     const url = request.url ?? "";
     const mark = url.indexOf("?");
     const path = mark < 0 ? url : url.slice(0, mark);
-    if (!isMcpPath(path)) return next(request, response);
+    const described = options.issuer === undefined ? undefined : describedPath(path);
+    if (!isMcpPath(described ?? path)) return next(request, response);
+    if (described !== undefined) return door.describe(request, response, described);
     void door.serve({ request, response, path, query: mark < 0 ? "" : url.slice(mark + 1) });
   };
 }
@@ -77,6 +83,14 @@ class McpDoor {
     this.#calls = new ServiceCalls(options);
   }
 
+  /** Tells where a token for the address is to be had; open to all, as who asks has none yet. */
+  describe(request: WireRequest, response: WireResponse, path: string): void {
+    if (request.method !== "GET" && request.method !== "HEAD")
+      return sendRefusal(methodNotAllowed(["GET", "HEAD"]), response);
+    const body = describeResource(request, path, this.#options.issuer!);
+    send(response, 200, { "content-type": "application/json" }, body);
+  }
+
   /** Answers one request. Never rejects. */
   async serve(guest: Guest): Promise<void> {
     const { request, response } = guest;
@@ -94,14 +108,10 @@ class McpDoor {
 
   async #answer({ request, response, path, query }: Guest): Promise<void> {
     const { callers, gate, room, dataBodyBytesMax } = this.#options;
-    if (request.method !== "POST")
-      throw new ServiceError("invalid_request", "this path takes POST: it has no sessions and no streams of its own", {
-        httpStatus: 405,
-        headers: { Allow: "POST" },
-      });
+    if (request.method !== "POST") throw methodNotAllowed(["POST"]);
     const foreign = gate.findForeignPage(request);
     if (foreign) throw foreign;
-    const caller = callers ? await callers.of(request) : anonymous;
+    const caller = callers ? await this.#identify(callers, request, path) : anonymous;
     const address = readAddress(path, caller);
     const toolSet = readToolSet(query);
     if (callers) refuseUncovered(caller, address);
@@ -119,6 +129,15 @@ class McpDoor {
     const answer = await protocol.answer(toWebRequest(request, goneSignal(response)), message.body, visit);
     const session = answer.ok ? sessionFor(message.body) : undefined;
     await sendWebResponse(answer, response, session === undefined ? {} : { [sessionHeader]: session });
+  }
+
+  async #identify(callers: Callers, request: WireRequest, path: string): Promise<Identity> {
+    try {
+      return await callers.of(request);
+    } catch (error) {
+      const isStranger = error instanceof ServiceError && error.code === "unauthorized";
+      throw isStranger && this.#options.issuer !== undefined ? withChallenge(error, request, path) : error;
+    }
   }
 
   #open(): Promise<Protocol> {

@@ -18,6 +18,8 @@ import { ServiceError } from "../../base/faults/errors.ts";
 import { packageVersion } from "../config/package-version.ts";
 import { cleanName } from "./client-name.ts";
 import type { ToolSetName } from "./mcp-address.ts";
+import { furtherTools } from "./full-tools.ts";
+import { graphTools } from "./graph-tools.ts";
 import { memoryTools } from "./memory-tools.ts";
 import { listResources, readResource } from "./resources.ts";
 import { checkArguments, describeTool, type Tool } from "./tool.ts";
@@ -44,6 +46,8 @@ interface ToolSet {
 
 const sets: Readonly<Record<ToolSetName, ToolSet>> = {
   default: makeSet(memoryTools),
+  full: makeSet([...memoryTools, ...furtherTools]),
+  graph: makeSet(graphTools),
 };
 
 function makeSet(tools: readonly Tool[]): ToolSet {

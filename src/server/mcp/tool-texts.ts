@@ -64,6 +64,7 @@ export function tellRefusal(refusal: ServiceError): string {
 const advices: Partial<Record<ErrorCode, string>> = {
   invalid_request: "Mend the arguments and call again.",
   not_found: "Look it up with recall or list_memories first; it may have been forgotten.",
+  database_not_found: "A profile begins with its first memory: remember something first.",
   branch_not_found: "The address of this server names a branch that is not there; tell the user.",
   forbidden: "The token of this server does not allow it; tell the user, and do not try again.",
   conflict: "Look at what is stored now before you decide again.",

@@ -1,9 +1,9 @@
 /**
  * What a tool is: what is said of it, what it takes, and what it does.
  *
- * Always true: arguments have been held to the tool's schema before it runs, as far as names, required ones and the
- * types at their top go; what they hold further down is judged by the methods that they are given to. Must not know:
- * the protocol's library, any one tool.
+ * Always true: arguments have been held to the tool's schema before it runs: names, those that must be there, and
+ * types; what they may hold is judged by the methods that they are given to. Must not know: the protocol's library, any
+ * one tool.
  */
 import { invalid } from "../../base/faults/errors.ts";
 import type { JsonObject, Visit } from "./visit.ts";
@@ -83,9 +83,16 @@ export function checkArguments({ name, takes, required }: Tool, given: unknown):
   return given;
 }
 
-/** What a value must be and is not. */
-function findMisfit(schema: ArgumentSchema, value: unknown): string | undefined {
-  const { type, minimum, maximum } = schema;
+/** What of a schema is checked. */
+type Checked = Pick<ArgumentSchema, "type" | "enum" | "minimum" | "maximum"> & {
+  readonly items?: JsonObject;
+  readonly properties?: Readonly<Record<string, Checked>>;
+  readonly required?: readonly string[];
+};
+
+/** What a value must be and is not: as far down as the schema goes. */
+function findMisfit(schema: Checked, value: unknown): string | undefined {
+  const { type, minimum = 0, maximum } = schema;
   if (schema.enum && !schema.enum.some((allowed) => allowed === value)) return `one of ${schema.enum.join(", ")}`;
   switch (type) {
     case undefined:
@@ -95,18 +102,36 @@ function findMisfit(schema: ArgumentSchema, value: unknown): string | undefined 
     case "boolean":
       return typeof value === "boolean" ? undefined : "true or false";
     case "array":
-      return Array.isArray(value) ? undefined : "a list";
+      return findListMisfit(schema.items ?? {}, value);
     case "object":
-      return isObject(value) ? undefined : "an object";
+      return findObjectMisfit(schema, value);
     case "integer": {
       const isWithin =
-        Number.isSafeInteger(value) &&
-        Number(value) >= (minimum ?? -Infinity) &&
-        Number(value) <= (maximum ?? Infinity);
+        Number.isSafeInteger(value) && Number(value) >= minimum && Number(value) <= (maximum ?? Infinity);
       if (isWithin) return undefined;
-      return maximum === undefined ? "a whole number" : `a whole number from ${minimum ?? 0} to ${maximum}`;
+      return maximum === undefined ? `a whole number from ${minimum}` : `a whole number from ${minimum} to ${maximum}`;
     }
   }
+}
+
+function findListMisfit(items: Checked, value: unknown): string | undefined {
+  if (!Array.isArray(value)) return "a list";
+  for (const item of value as readonly unknown[]) {
+    const misfit = findMisfit(items, item);
+    if (misfit !== undefined) return `a list of which each is ${misfit}`;
+  }
+  return undefined;
+}
+
+function findObjectMisfit({ properties = {}, required = [] }: Checked, value: unknown): string | undefined {
+  if (!isObject(value)) return "an object";
+  for (const [name, schema] of Object.entries(properties)) {
+    const given = value[name];
+    if (given === undefined && !required.includes(name)) continue;
+    const misfit = given === undefined ? "there" : findMisfit(schema, given);
+    if (misfit !== undefined) return `an object whose ${name} is ${misfit}`;
+  }
+  return undefined;
 }
 
 function isObject(value: unknown): value is JsonObject {

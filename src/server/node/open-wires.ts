@@ -122,11 +122,13 @@ function openTo({
   listen: { host },
   adminListen,
   allowedOrigins = [],
-}: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
+  oauthIssuer: issuer,
+}: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "issuer" | "room"> {
   // The address that the node was told to advertise is no foreign name.
   return {
     hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])],
     allowedOrigins,
+    issuer,
     room: new BodyRoom(),
   };
 }

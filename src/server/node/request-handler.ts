@@ -67,6 +67,8 @@ export interface DoorsOptions {
   readonly nodeDoor?: NodeDoor | undefined;
   /** Sees every request for an endpoint; absent where there are no metrics. */
   readonly requestMetrics?: RequestMetrics;
+  /** The authorization server that hands out this node's tokens (`SERVICE_OAUTH_ISSUER`). */
+  readonly issuer?: string | undefined;
   /** Loads what is offered at /mcp; the node's own tools unless a test brings others. */
   readonly openProtocol?: (() => Promise<OpenProtocol>) | undefined;
   /** All endpoints unless a test wants fewer. */
@@ -86,7 +88,7 @@ const listed: readonly DescService[] = [...publicServices, HealthService];
 
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
-  const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
+  const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix, issuer, openProtocol } = options;
   const {
     endpoints = allEndpoints,
     identify,
@@ -141,7 +143,7 @@ export function createDoors(options: DoorsOptions): Doors {
     health.drain();
     nodeDoor?.drain();
   };
-  const onVisit = createMcpDoor({ ...shared, gate, openProtocol: options.openProtocol }, onCall);
+  const onVisit = createMcpDoor({ ...shared, gate, issuer, openProtocol }, onCall);
   return Object.assign(behindGate(onVisit, { gate, discards, nodeDoor }), { drain });
 }
 

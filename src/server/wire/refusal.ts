@@ -38,7 +38,8 @@ export function computeRetryAfterSecs(refusal: ServiceError): number | undefined
 /** The headers of a refusal, the same on every wire. */
 export function refusalHeaders(refusal: ServiceError): [string, string][] {
   const headers: [string, string][] = Object.entries(refusal.detail.headers ?? {});
-  if (refusal.code === "unauthorized") headers.push(["WWW-Authenticate", "Bearer"]);
+  const isChallenged = headers.some(([name]) => name === "WWW-Authenticate");
+  if (refusal.code === "unauthorized" && !isChallenged) headers.push(["WWW-Authenticate", "Bearer"]);
   const retryAfterSecs = computeRetryAfterSecs(refusal);
   if (retryAfterSecs !== undefined) headers.push(["Retry-After", String(retryAfterSecs)]);
   if (refusal.detail.txid !== undefined) headers.push(["Service-Txid", String(refusal.detail.txid)]);
