@@ -108,13 +108,18 @@ function readOperation(path: string, method: string, operation: Json): Operation
     body: request === undefined ? "none" : "application/json" in request ? "json" : "raw",
     answer: readAnswer(answerType),
     input: nameOf(request?.["application/json"]),
-    output: nameOf(content["application/json"] ?? content["text/event-stream"]),
+    output: nameOf(content["application/json"] ?? dataOfEvents(content["text/event-stream"])),
     about: operation["description"] ?? "",
     tellsTxid: headers.includes("Service-Min-Txid"),
     reads: !headers.includes("Service-Durability") && headers.includes("Service-Min-Txid"),
     takesKey: headers.includes("Idempotency-Key"),
     isIdempotent: idempotent.has(operation["operationId"]),
   };
+}
+
+/** What the events of a stream carry as their data, but for the refusal that may end it. */
+function dataOfEvents(media: Json | undefined): Json | undefined {
+  return media && { schema: media["schema"]?.properties.data.contentSchema.anyOf[0] };
 }
 
 function readAnswer(type: string | undefined): Operation["answer"] {

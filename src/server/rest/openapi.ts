@@ -231,8 +231,25 @@ function describeOutput(endpoint: AnyEndpoint): string {
 
 function successContent(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   if (isRaw(endpoint)) return { "text/plain": { schema: {} } };
-  const type = isStream(endpoint) ? "text/event-stream" : "application/json";
-  return { [type]: { schema: schemas.refer(endpoint.method.output) } };
+  const schema = schemas.refer(endpoint.method.output);
+  return isStream(endpoint)
+    ? { "text/event-stream": { schema: describeEvent(schema) } }
+    : { "application/json": { schema } };
+}
+
+/** What each event of a stream is: a message, or what the stream ended with. */
+function describeEvent(message: Schema): Schema {
+  const data = { anyOf: [message, { $ref: "#/components/schemas/Error" }] };
+  return {
+    type: "object",
+    description: "An event. One without an `id` is named `error`, has the envelope of a refusal, and is the last.",
+    properties: {
+      id: { type: "string" },
+      event: { type: "string" },
+      data: { type: "string", contentMediaType: "application/json", contentSchema: data },
+    },
+    required: ["event", "data"],
+  };
 }
 
 function isRaw(endpoint: AnyEndpoint): boolean {
@@ -250,8 +267,14 @@ function describeRefusals(endpoint: AnyEndpoint): Json {
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
   if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
-  if (takesIfMatch(endpoint)) add(preconditionFailed, "conflict");
+  if (mayBeUnmet(endpoint)) add(preconditionFailed, "conflict");
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
+}
+
+/** Whether the call can be made to depend on what is there: as a whole, or each item of a list for itself. */
+function mayBeUnmet(endpoint: AnyEndpoint): boolean {
+  const items = endpoint.method.input.fields.flatMap(({ message }) => message?.fields ?? []);
+  return takesIfMatch(endpoint) || takesIfNoneMatch(endpoint) || items.some(({ name }) => name === "if_match");
 }
 
 const unsupportedMediaType = 415;
