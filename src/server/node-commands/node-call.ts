@@ -17,9 +17,9 @@ export interface NodeFlags {
 
 /** Why a command failed, for the person who gave it. */
 export class CommandFailure extends Error {
-  readonly exitCode: 1 | 2;
+  readonly exitCode: 1 | 2 | 3;
 
-  constructor(exitCode: 1 | 2, message: string) {
+  constructor(exitCode: 1 | 2 | 3, message: string) {
     super(message);
     this.exitCode = exitCode;
   }
