@@ -73,6 +73,23 @@ export function sleep(world: World, delayMs: number): Promise<void> {
   });
 }
 
+/**
+ * Resolves after `delayMs` of real time, or when the signal aborts, and keeps the process alive until then: for the
+ * commands of a person, which have nothing else that does.
+ */
+export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, delayMs);
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+  });
+}
+
 /** Gives the other events of the loop their turn: between the pieces of work that would hold them up as a whole. */
 export function turn(world: Pick<World, "soon">): Promise<void> {
   return new Promise((resolve) => world.soon(resolve));

@@ -19,7 +19,7 @@ export const longTests = [
   "test/unit/engine/processes/{sql-kills,sql-pool,sql-process}.test.ts",
   "test/unit/store/file/{file-store-faults,file-store-races}.test.ts",
   // Fleets that are broken and mended, command by command.
-  "test/routes/{backup-command,broken-store,disasters,doctor-command,repair-command}.test.ts",
+  "test/routes/{backup-command,broken-store,cli-document,disasters,doctor-command,repair-command}.test.ts",
   "test/unit/engine/backup/backup.test.ts",
   // What strangers and hostile tenants try, all of it.
   "test/routes/{allowed-values,badinput}.test.ts",

@@ -9,8 +9,20 @@ import type {
 import { Database } from "./database.ts";
 import * as errors from "./errors.ts";
 import { Namespace } from "./namespace.ts";
+import type { Operation } from "./operation.ts";
 import { Profile } from "./profile.ts";
 import { Transport, type CallOptions, type ClientOptions } from "./transport.ts";
+
+/** The page of metrics is no part of the OpenAPI document. */
+const metricsPage: Operation = {
+  id: "metrics",
+  method: "GET",
+  path: "/metrics",
+  query: [],
+  body: "none",
+  answer: "raw",
+  reads: true,
+};
 
 /** Whether a node can serve, and what its checks say. */
 export interface Readiness {
@@ -116,6 +128,12 @@ export class Palimpsest {
   /** The node's public keys: they prove tokens and receipts of erasures. */
   async keys(options?: CallOptions): Promise<readonly PublicKey[]> {
     return (await this.#transport.call<{ keys: readonly PublicKey[] }>(operations.jwks, {}, options)).value.keys;
+  }
+
+  /** What the node has counted, in the text form of Prometheus. A node may have it at its operators' address only. */
+  async metrics(options?: CallOptions): Promise<string> {
+    const page = (await this.#transport.call<Uint8Array>(metricsPage, {}, options)).value;
+    return new TextDecoder().decode(page);
   }
 
   /** The node's OpenAPI document. */

@@ -59,7 +59,7 @@ export type NewMemory = Omit<MemoryInput, "content"> & { readonly content?: Json
 
 /** Conditions of a listing; `filter` is one of documents, over `metadata`. */
 export type MemoryConditions = Omit<ListMemoriesQuery, "branch" | "cursor" | "filter"> & {
-  readonly filter?: JsonObject;
+  readonly filter?: JsonObject | undefined;
 };
 
 export class Profile extends Database {

@@ -15,8 +15,8 @@ import { startTrace } from "./telemetry.ts";
 
 /** Milliseconds that a call takes at most, by default. */
 const timeoutMsDefault = 30_000;
-/** Tries of one call at most, whatever its deadline. */
-const triesMax = 10;
+/** Tries of one call at most, by default and whatever its deadline. */
+const triesDefault = 10;
 /** The wait before the first retry; it doubles up to the longest. */
 const backOffMsFirst = 100;
 const backOffMsMax = 3_000;
@@ -57,6 +57,8 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /** Milliseconds that a call takes at most, retries included. Default: 30,000. */
   readonly timeoutMs?: number | undefined;
+  /** How often a call is tried at most, where it may be made again and its deadline leaves time. Default: 10. */
+  readonly tries?: number | undefined;
   /** Another `fetch`, such as one with an agent of its own. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** Headers of every call. */
@@ -167,7 +169,7 @@ export class Transport {
         const response = await this.#send(operation, parts, attempt);
         return await read(response);
       } catch (error) {
-        const waitMs = chooseWait(error, isSafe, number);
+        const waitMs = number < (this.#options.tries ?? triesDefault) ? chooseWait(error, isSafe, number) : undefined;
         if (waitMs === undefined || !(await deadline.wait(waitMs))) throw error;
       }
     }
@@ -308,7 +310,6 @@ function isStream(body: unknown): boolean {
 
 /** Milliseconds until the call is made again; undefined where it must not be. */
 function chooseWait(error: unknown, isSafe: boolean, tries: number): number | undefined {
-  if (tries >= triesMax) return undefined;
   const backOffMs = Math.min(backOffMsMax, backOffMsFirst * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
   if (error instanceof ConnectionError) return isSafe ? backOffMs : undefined;
   if (!(error instanceof RefusedError)) return undefined;

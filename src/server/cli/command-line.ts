@@ -1,13 +1,19 @@
 /**
  * The command line: which command the arguments name, and its exit code.
  *
- * Exit codes: 0 done; 1 it failed; 2 a wrong command line or configuration; 128 + n when a second signal n ends the
- * drain. What a person reads goes to standard output, logs go to standard error.
+ * Exit codes: 0 done; 1 it failed; 2 a wrong command line or configuration; 3 to 6 of the commands of a person
+ * (server/client-commands/session); 128 + n when a second signal n ends the drain. What a person reads goes to standard
+ * output, logs go to standard error.
  */
 import { Command, CommanderError } from "commander";
 import { packageVersion } from "../config/package-version.ts";
-import { serveCommand } from "./serve-command.ts";
 import { usageExit, type Surroundings } from "./surroundings.ts";
+
+/** The commands of a person, which load nothing else (server/cli/person-commands). */
+export const personCommandNames: readonly string[] = (
+  "remember list show recall forget erase history diff branch checkpoint rewind sql turns files connect connections " +
+  "disconnect token tokens top"
+).split(" ");
 
 /** Runs the command that the arguments name and answers its exit code once it is over. */
 export async function runCommandLine(around: Surroundings): Promise<number> {
@@ -20,9 +26,23 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     .version(packageVersion())
     .exitOverride()
     .configureOutput({ writeOut: (text) => around.stdout.write(text), writeErr: (text) => around.stderr.write(text) });
-  program.addCommand(serveCommand(around, ended).copyInheritedSettings(program));
-  // A node starts without loading the others.
-  if (around.argv[2] !== "serve") (await import("./tool-commands.ts")).addToolCommands(program, around, ended);
+  const name = around.argv[2];
+  // What reads the output may have enough before its end, as head does.
+  around.stdout.on?.("error", (error: NodeJS.ErrnoException) => around.exit(error.code === "EPIPE" ? 0 : 1));
+  if (name !== undefined && personCommandNames.includes(name)) {
+    (await import("./person-commands.ts")).addPersonCommands(program, around, ended);
+  } else {
+    const { serveCommand } = await import("./serve-command.ts");
+    const serve = serveCommand(around, ended).copyInheritedSettings(program).helpGroup("Operators:");
+    // A node starts without loading the others.
+    if (name === "serve") program.addCommand(serve);
+    else {
+      (await import("./person-commands.ts")).addPersonCommands(program, around, ended);
+      program.addCommand(serve);
+      (await import("./tool-commands.ts")).addToolCommands(program, around, ended);
+      program.addCommand((await import("../terminal/completion-command.ts")).completionCommand(program, around));
+    }
+  }
   try {
     await program.parseAsync(around.argv);
     return code;

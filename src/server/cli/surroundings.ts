@@ -1,4 +1,5 @@
-/** What the command line knows of its process, and the signals that stop what it runs. */
+/** What the command line knows of its process, the signals that stop what it runs, and how commands speak and end. */
+import type { Command } from "commander";
 
 /** The parts of `process` that the command line uses. */
 export type Surroundings = Pick<
@@ -29,4 +30,11 @@ export function firstSignal(around: Surroundings): { readonly received: Promise<
       for (const signal of signals) around.off(signal, onSignal);
     },
   };
+}
+
+/** The command and those below it with the parent's ways of speaking and ending. */
+export function inheriting(command: Command, parent: Command): Command {
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) inheriting(child, command);
+  return command;
 }

@@ -1,4 +1,4 @@
-/** Every command but `serve`: for stores and files without a node, and for nodes that run. */
+/** The commands of operators but `serve`: for stores and files without a node, and for nodes that run. */
 import type { Command } from "commander";
 import { settingsMarkdown } from "../config/config.ts";
 import { adminCommands } from "../node-commands/admin-commands.ts";
@@ -11,7 +11,7 @@ import { keyCommand } from "./key-command.ts";
 import { repairCommand } from "./repair-command.ts";
 import { restore, restoreCommand, type RestoreAllFlags, type RestoreFlags } from "./restore-command.ts";
 import { scanCommand } from "./scan-command.ts";
-import { firstSignal, type Surroundings } from "./surroundings.ts";
+import { firstSignal, inheriting, type Surroundings } from "./surroundings.ts";
 import { verifyCommand } from "./verify-command.ts";
 
 /** Adds the commands to the program. `ended` hears the exit code of the one that runs. */
@@ -29,20 +29,14 @@ export function addToolCommands(program: Command, around: Surroundings, ended: (
     keyCommand(around, ended),
     ...adminCommands(around, ended),
   ];
-  for (const command of commands) program.addCommand(inheriting(command, program));
+  for (const command of commands) program.addCommand(inheriting(command, program).helpGroup("Operators:"));
   program
     .command("variables")
+    .helpGroup("Operators:")
     .description("print the table of variables in Markdown")
     .action(() => {
       around.stdout.write(settingsMarkdown());
     });
-}
-
-/** The command and those below it with the parent's ways of speaking and ending. */
-function inheriting(command: Command, parent: Command): Command {
-  command.copyInheritedSettings(parent);
-  for (const child of command.commands) inheriting(child, command);
-  return command;
 }
 
 /** Restores a file; the first signal ends it and leaves nothing behind. */

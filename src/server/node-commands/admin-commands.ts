@@ -1,6 +1,6 @@
 /**
- * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`, `reembed`, `calibrate`,
- * `export`, `import`.
+ * The commands that administer a running node: `policy get|put|clear`, `audit`, `reembed`, `calibrate`, `export`,
+ * `import`.
  *
  * Always true: what a program reads goes to standard output, words for a person to standard error. Exit codes as of the
  * command line: 0 done, 1 refused or not answered, 2 a wrong command line. Must not know: how a node is called
@@ -31,13 +31,6 @@ export interface AdminSurroundings {
   readonly stdin: AsyncIterable<string | Uint8Array>;
   readonly stdout: { write(text: string | Uint8Array): unknown };
   readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean };
-}
-
-interface MintFlags extends NodeFlags {
-  readonly database?: string;
-  readonly namespace?: string;
-  readonly scope: string;
-  readonly expiresIn?: number;
 }
 
 interface PolicyFlags extends NodeFlags {
@@ -86,7 +79,6 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
       .addOption(new Option("--token-file <file>", `file that holds a token (default: the variable ${tokenVariable})`))
       .action(async () => ended(await run(around, command.opts<Flags>(), act, command.processedArgs as string[])));
   return [
-    tokenCommand(on),
     policyCommand(on),
     auditCommand(on),
     on<ProfileFlags & NodeFlags>(reembedCommand(), (_, flags) =>
@@ -102,20 +94,6 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
 
 function ofNamespace(command: Command): Command {
   return command.requiredOption("--namespace <name>", "the namespace");
-}
-
-function tokenCommand(on: Bind): Command {
-  const mint = new Command("mint")
-    .description("mint a token and print it")
-    .addOption(
-      new Option("--database <name>", "for one database; a profile's is namespace--profile").conflicts("namespace"),
-    )
-    .addOption(new Option("--namespace <name>", "for every profile of a namespace"))
-    .addOption(
-      new Option("--scope <scope>", "what it allows").choices(["read", "write", "admin"]).makeOptionMandatory(),
-    )
-    .addOption(new Option("--expires-in <seconds>", "its lifetime").argParser(parseCount));
-  return new Command("token").description("tokens of a running node").addCommand(on<MintFlags>(mint, mintToken));
 }
 
 function policyCommand(on: Bind): Command {
@@ -192,20 +170,6 @@ function parseTime(text: string): number {
   const timeMs = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
   if (Number.isSafeInteger(timeMs) && timeMs >= 0) return timeMs;
   throw new InvalidArgumentError("It must be Unix milliseconds or a time such as 2026-01-31T12:00Z.");
-}
-
-async function mintToken(around: AdminSurroundings, flags: MintFlags): Promise<void> {
-  const { database, namespace, scope, expiresIn } = flags;
-  const path =
-    database !== undefined
-      ? `/v1/databases/${encodeURIComponent(database)}`
-      : namespace !== undefined
-        ? `/v1/namespaces/${encodeURIComponent(namespace)}`
-        : undefined;
-  if (path === undefined) throw new CommandFailure(2, "give --database or --namespace");
-  const body = JSON.stringify(expiresIn === undefined ? { scope } : { scope, expires_in: expiresIn });
-  const { token } = (await callNode(around.env, flags, "POST", `${path}/tokens`, body)) as { readonly token: string };
-  around.stdout.write(`${token}\n`);
 }
 
 function policyPath({ namespace, profile }: PolicyFlags): string {

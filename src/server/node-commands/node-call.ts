@@ -17,11 +17,11 @@ export interface NodeFlags {
 
 /** Why a command failed, for the person who gave it. */
 export class CommandFailure extends Error {
-  readonly exitCode: 1 | 2;
+  readonly exitCode: 1 | 2 | 3;
   /** Whether the same call may be answered a little later. */
   readonly mayPass: boolean;
 
-  constructor(exitCode: 1 | 2, message: string, mayPass = false) {
+  constructor(exitCode: 1 | 2 | 3, message: string, mayPass = false) {
     super(message);
     this.exitCode = exitCode;
     this.mayPass = mayPass;
