@@ -724,6 +724,8 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.DataService.SearchVectors": "Finds the vectors nearest to a vector, or to the one stored under an id, nearest first. An unknown collection has none.",
   "palimpsest.v1.StringList": "A list of strings that tells absent from empty.",
   "palimpsest.v1.StringList.values": "The strings.",
+  "palimpsest.v1.MemoryTypeList": "Types of memories, as a list that tells absent from empty.",
+  "palimpsest.v1.MemoryTypeList.values": "The types: `fact`, `event`, `instruction` or `task`.",
   "palimpsest.v1.MemoryLinkInput": "What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`.",
   "palimpsest.v1.MemoryLinkInput.memory_id": "A memory of the branch.",
   "palimpsest.v1.MemoryLinkInput.session_id": "A session.",

@@ -6,7 +6,7 @@
  */
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { openapiDocument } from "../../src/server/rest/openapi.ts";
-import { endpoints } from "../../src/service/call/methods.ts";
+import { allEndpoints } from "../../src/service/call/methods.ts";
 
 /** What a value is, as far as the document says: one of the few forms that our schemas have. */
 export type Form =
@@ -66,14 +66,14 @@ export interface Description {
 type Json = { readonly [member: string]: any };
 
 const idempotent: ReadonlySet<string> = new Set(
-  endpoints
+  allEndpoints
     .filter(({ method, httpMethod }) => method.idempotency === IdempotencyLevel.IDEMPOTENT || httpMethod === "DELETE")
     .map(({ method }) => method.localName),
 );
 
 /** Reads the document of this build. Throws on a form that no generator knows. */
 export function readDescription(): Description {
-  const document = openapiDocument(endpoints) as Json;
+  const document = openapiDocument(allEndpoints) as Json;
   const { schemas } = document["components"] as Json;
   const operations = Object.entries(document["paths"] as Json).flatMap(([path, methods]) =>
     Object.entries(methods as Json).map(([method, operation]) => readOperation(path, method.toUpperCase(), operation)),
@@ -108,7 +108,7 @@ function readOperation(path: string, method: string, operation: Json): Operation
     body: request === undefined ? "none" : "application/json" in request ? "json" : "raw",
     answer: readAnswer(answerType),
     input: nameOf(request?.["application/json"]),
-    output: nameOf(content["application/json"]),
+    output: nameOf(content["application/json"] ?? content["text/event-stream"]),
     about: operation["description"] ?? "",
     tellsTxid: headers.includes("Service-Min-Txid"),
     reads: !headers.includes("Service-Durability") && headers.includes("Service-Min-Txid"),

@@ -221,6 +221,8 @@ export function toSynchronous(source: string): string {
     [/\baread\b/g, "read"],
     [/\baiter_/g, "iter_"],
     [/\bAsyncIterator\b/g, "Iterator"],
+    [/\bAsyncGenerator\[([\w.]+), None\]/g, "Generator[$1, None, None]"],
+    [/\bAsyncGenerator\b/g, "Generator"],
     [/\bAwaitable\[(\w+)\]/g, "$1"],
     [/\bAsync(\w+)/g, "$1"],
   ] as const;

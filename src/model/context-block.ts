@@ -28,12 +28,12 @@ export const contextTokensDefault = 1_000;
 /** Tags and rule count some 110 of it. */
 export const contextTokensMin = 200;
 /** Some 128 KiB of text. */
-const contextTokensMax = 32_000;
+export const contextTokensMax = 32_000;
 /** Lines of a section, whatever is asked for. */
-const contextLinesMax = 1_000;
+export const contextLinesMax = 1_000;
 /** Their contents are read whole, and together they fit one answer of a recall. */
 const foundMax = 32;
-const shareMax = 100;
+export const contextShareMax = 100;
 /** No line that may be cut takes more than this part of a block. */
 const lineShare = 4;
 
@@ -47,7 +47,7 @@ const sectionDefaults = {
 } as const;
 
 type SectionName = keyof typeof sectionDefaults;
-const sectionNames = Object.keys(sectionDefaults) as readonly SectionName[];
+export const sectionNames = Object.keys(sectionDefaults) as readonly SectionName[];
 
 /** A section as it is asked for. */
 interface SectionInput {
@@ -107,7 +107,7 @@ export function checkContext(input: ContextInput): void {
       throw invalid(`sections[${at}].name must be one of ${sectionNames.join(", ")}`);
     if (names.has(name)) throw invalid(`sections[${at}].name is given twice: a section stands in a block once`);
     names.add(name);
-    checkWhole(`sections[${at}].share`, share, 1, shareMax);
+    checkWhole(`sections[${at}].share`, share, 1, contextShareMax);
     checkWhole(`sections[${at}].max_lines`, maxLines, 1, contextLinesMax);
   }
   if (sessionId !== undefined) checkSessionId(sessionId);

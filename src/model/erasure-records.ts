@@ -29,12 +29,14 @@ import {
   windowsOf,
   type DocRow,
   type FoundRecord,
+  type KnownRecord,
   type KvRow,
 } from "./erasure-windows.ts";
 
 /** How records of a kind are found and removed. */
 interface Kind<Target> {
-  readonly find: (view: View, target: Target) => readonly FoundRecord[];
+  /** One after the other, as their contents together may be more than there is memory for. */
+  readonly find: (view: View, target: Target) => Iterable<FoundRecord>;
   readonly remove: (tx: Tx, target: Target) => void;
   /** The windows that records of other names, which stay, may have in common with those of the target. */
   readonly alike?: (view: View, target: Target) => Iterable<Uint8Array>;
@@ -44,6 +46,9 @@ type Kinds = { readonly [Name in RecordTarget["kind"]]: Kind<Extract<RecordTarge
 
 /** Records that one erasure removes, in one transaction. */
 const recordsMax = limits.erasureMemoriesMax;
+
+/** Bytes of content that one erasure removes: more than the transaction's log holds is told before it is written. */
+const bytesMax = limits.transactionLogBytesMax;
 
 const kinds: Kinds = {
   turn: {
@@ -71,13 +76,14 @@ const kinds: Kinds = {
     },
   },
   path: {
-    find: (view, { path }) =>
-      pathsWithVersions(view, path, recordsMax + 1)
-        .flatMap((one) => versionsOf(view, one))
-        .map((version) => ({
-          said: [version.path, version.version, version.txid, version.writtenAt, version.hash],
-          window: versionWindow(version),
-        })),
+    *find(view, { path }) {
+      for (const one of pathsWithVersions(view, path, recordsMax + 1))
+        for (const version of versionsOf(view, one))
+          yield {
+            said: [version.path, version.version, version.txid, version.writtenAt, version.hash],
+            window: versionWindow(version),
+          };
+    },
     remove: (tx, { path }) => {
       for (const one of pathsWithVersions(tx, path, recordsMax)) {
         purgePath(tx, one);
@@ -173,12 +179,24 @@ export function isRecordTarget(target: ErasureTarget): target is RecordTarget {
   return Object.hasOwn(kinds, target.kind);
 }
 
-/** The records of the target that are there. Refuses one of more than one transaction removes. */
-export function findRecords(view: View, target: RecordTarget): readonly FoundRecord[] {
-  const found = kindOf(target).find(view, target);
-  if (found.length > recordsMax)
-    throw invalid(`the target has more than ${recordsMax} records; erase it in parts, such as the folders in it`);
-  return found;
+/**
+ * The records of the target that are there, without their contents. Refuses one of more than one transaction removes.
+ */
+export function findRecords(view: View, target: RecordTarget, key: Uint8Array): readonly KnownRecord[] {
+  const known: KnownRecord[] = [];
+  let bytes = 0;
+  for (const { said, ...record } of kindOf(target).find(view, target)) {
+    bytes += said.reduce<number>((sum, part) => sum + partBytes(part).length, 0);
+    if (known.length >= recordsMax)
+      throw invalid(`the target has more than ${recordsMax} records; erase it in parts, such as the folders in it`);
+    if (bytes > bytesMax)
+      throw invalid(
+        `the target's records have more than ${bytesMax} bytes; erase it in parts, some of its records by their ` +
+          "names first",
+      );
+    known.push({ ...record, id: recordId(key, target, said) });
+  }
+  return known;
 }
 
 /** Removes the records of the target, and what was derived from them. */
@@ -186,16 +204,18 @@ export function removeRecords(tx: Tx, target: RecordTarget): void {
   kindOf(target).remove(tx, target);
 }
 
-/** The keyed hashes of records, in hex, by which it is told later whether a state still holds them. */
-export function recordIds(key: Uint8Array, target: RecordTarget, records: readonly FoundRecord[]): readonly string[] {
-  return records.map(({ said }) => {
-    const digest = createHmac("sha256", key);
-    for (const part of [...Object.values(target), ...said]) {
-      const bytes = part instanceof Uint8Array ? part : encodeUtf8(JSON.stringify(part ?? null));
-      digest.update(`${typeof part} ${bytes.length} `).update(bytes);
-    }
-    return digest.digest("hex").slice(0, 2 * recordIdBytes);
-  });
+function partBytes(part: FoundRecord["said"][number] | undefined): Uint8Array {
+  return part instanceof Uint8Array ? part : encodeUtf8(JSON.stringify(part ?? null));
+}
+
+/** The keyed hash of a record, in hex, by which it is told later whether a state still holds it. */
+function recordId(key: Uint8Array, target: RecordTarget, said: FoundRecord["said"]): string {
+  const digest = createHmac("sha256", key);
+  for (const part of [...Object.values(target), ...said]) {
+    const bytes = partBytes(part);
+    digest.update(`${typeof part} ${bytes.length} `).update(bytes);
+  }
+  return digest.digest("hex").slice(0, 2 * recordIdBytes);
 }
 
 /** What an erasure of records is known by afterwards. */
@@ -212,7 +232,8 @@ export function heldRecords(
 ): { readonly held: readonly string[] } {
   return {
     held: input.records.flatMap(({ target, ids, key }) => {
-      const there = new Set(recordIds(key, target, kindOf(target).find(view, target)));
+      const there = new Set<string>();
+      for (const { said } of kindOf(target).find(view, target)) there.add(recordId(key, target, said));
       return ids.filter((id) => there.has(id));
     }),
   };

@@ -30,108 +30,143 @@ function rowsOf(view: View, subject: string, kind: SubjectKind): string {
   return JSON.stringify(owners.map(({ owner }) => owner));
 }
 
-interface TurnRow {
+/** Where a turn is. */
+interface TurnPlace {
   readonly row: number;
   readonly sessionId: string;
   readonly seq: number;
+}
+
+const turnPlaces = "t.row, t.session_id AS sessionId, t.seq";
+const turnsNamed =
+  "FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value ORDER BY t.session_id, t.seq";
+
+/** The places of the subject's turns, session by session. */
+export function turnsOf(view: View, subject: string): readonly TurnPlace[] {
+  return view.connection.all(`SELECT ${turnPlaces} ${turnsNamed}`, rowsOf(view, subject, "turn"));
+}
+
+interface SaidTurn extends TurnPlace {
   readonly createdAt: number;
   readonly role: string;
   readonly content: string;
 }
 
-/** The subject's turns, session by session. */
-export function turnsOf(view: View, subject: string): readonly TurnRow[] {
-  return view.connection.all(
-    `SELECT t.row, t.session_id AS sessionId, t.seq, t.created_at AS createdAt, t.role, t.content
-     FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value ORDER BY t.session_id, t.seq`,
+function saidTurnsOf(view: View, subject: string): Iterable<SaidTurn> {
+  return each(
+    view,
+    `SELECT ${turnPlaces}, t.created_at AS createdAt, t.role, t.content ${turnsNamed}`,
     rowsOf(view, subject, "turn"),
   );
 }
 
-function keysOf(view: View, subject: string): readonly (KvRow & { readonly row: number; readonly ns: string })[] {
-  return view.connection.all(
-    `SELECT k.row, k.ns, k.key, k.expires_at AS expiresAt, k.value, octet_length(k.value) AS valueBytes
+/** The rows one after the other: their contents together may be more than there is memory for. */
+function each<Row>({ connection }: View, sql: string, rows: string): Iterable<Row> {
+  return connection.prepared(sql).iterate(rows) as Iterable<Row>;
+}
+
+function keysOf(view: View, subject: string): Iterable<KvRow & { readonly ns: string }> {
+  return each(
+    view,
+    `SELECT k.ns, k.key, k.expires_at AS expiresAt, k.value, octet_length(k.value) AS valueBytes
      FROM json_each(?) AS asked CROSS JOIN __service_kv AS k ON k.row = asked.value`,
     rowsOf(view, subject, "key"),
   );
 }
 
-interface VectorRow extends VectorSpace {
+interface VectorPlace extends VectorSpace {
+  readonly owner: number;
+  readonly name: string;
+}
+
+const vectorsNamed = `FROM json_each(?) AS asked
+  CROSS JOIN __service_vector_item AS i ON i.owner = asked.value
+  CROSS JOIN __service_vector_space AS s ON s.space = i.space`;
+
+function vectorPlacesOf(view: View, subject: string): readonly VectorPlace[] {
+  return view.connection.all(
+    `SELECT i.owner, s.space, s.dimension, s.name ${vectorsNamed}`,
+    rowsOf(view, subject, "vector"),
+  );
+}
+
+interface OwnedVector {
   readonly owner: number;
   readonly name: string;
   readonly id: string;
   readonly embedding: Uint8Array;
 }
 
-function vectorsOf(view: View, subject: string): readonly VectorRow[] {
-  return view.connection.all(
-    `SELECT i.owner, s.space, s.dimension, s.name, i.id, v.embedding FROM json_each(?) AS asked
-     CROSS JOIN __service_vector_item AS i ON i.owner = asked.value
-     CROSS JOIN __service_vector_space AS s ON s.space = i.space
+function vectorsOf(view: View, subject: string): Iterable<OwnedVector> {
+  return each(
+    view,
+    `SELECT i.owner, s.name, i.id, v.embedding ${vectorsNamed}
      CROSS JOIN __service_vector AS v ON v.space = i.space AND v.owner = i.owner`,
     rowsOf(view, subject, "vector"),
   );
 }
 
-interface OwnedDoc {
+interface DocPlace {
   readonly collection: string;
-  readonly id: string;
-  readonly doc: string;
+  readonly table: string;
+  readonly n: number;
 }
 
-function docsOf(view: View, subject: string): readonly OwnedDoc[] {
+function docPlacesOf(view: View, subject: string): readonly DocPlace[] {
   return ownersOf(view, subject, recordsLookedFor)
     .filter(({ kind }) => kind === "document")
-    .flatMap(({ place, owner }) => {
-      const collection = collectionName(view, place);
-      const doc = view.connection.get<Omit<OwnedDoc, "collection">>(
-        `SELECT id, doc FROM __service_doc_${place} WHERE n = ?`,
-        owner,
-      );
-      return doc ? [{ collection, ...doc }] : [];
-    });
+    .map(({ place, owner }) => ({
+      collection: collectionName(view, place),
+      table: `__service_doc_${place}`,
+      n: owner,
+    }));
 }
 
 function versionsOfSubject(view: View, subject: string): ReturnType<typeof versionsAt> {
   return hasFiles(view.connection) ? versionsAt(view, rowsOf(view, subject, "file")) : [];
 }
 
-function findRecords(view: View, { subject }: SubjectTarget): readonly FoundRecord[] {
-  return [
-    ...turnsOf(view, subject).map(({ row, ...said }) => ({
+function* findRecords(view: View, { subject }: SubjectTarget): Generator<FoundRecord> {
+  for (const { row, sessionId, seq, createdAt, role, content } of saidTurnsOf(view, subject))
+    yield {
       counted: "turns",
-      noted: ["turn", said.sessionId, said.seq],
-      said: ["turn", ...Object.values(said)],
-      vector: { kind: "turn" as const, owner: row },
-    })),
-    ...keysOf(view, subject).map((row) => ({
+      noted: ["turn", sessionId, seq],
+      said: ["turn", sessionId, seq, createdAt, role, content],
+      vector: { kind: "turn", owner: row },
+    };
+  for (const row of keysOf(view, subject))
+    yield {
       counted: "keys",
       noted: ["kv", row.ns, row.key],
       said: ["key", row.ns, row.key, row.value],
       window: kvWindow(row.ns, row),
-    })),
-    ...docsOf(view, subject).map(({ collection, id, doc }) => {
-      const bytes = encodeUtf8(doc);
-      return {
-        counted: "documents",
-        noted: ["doc", collection, id],
-        said: ["document", collection, id, doc],
-        window: docWindow({ id, doc: bytes, docBytes: bytes.length }),
-      };
-    }),
-    ...vectorsOf(view, subject).map(({ owner, name, id, embedding }) => ({
+    };
+  for (const { collection, table, n } of docPlacesOf(view, subject)) {
+    const found = view.connection.get<{ id: string; doc: string }>(`SELECT id, doc FROM ${table} WHERE n = ?`, n);
+    if (!found) continue;
+    const { id, doc } = found;
+    const bytes = encodeUtf8(doc);
+    yield {
+      counted: "documents",
+      noted: ["doc", collection, id],
+      said: ["document", collection, id, doc],
+      window: docWindow({ id, doc: bytes, docBytes: bytes.length }),
+    };
+  }
+  for (const { owner, name, id, embedding } of vectorsOf(view, subject))
+    yield {
       counted: "vectors",
       noted: ["vector", name, id],
       said: ["vector", name, id, embedding],
-      vector: { kind: "collection" as const, owner },
-    })),
-    ...versionsOfSubject(view, subject).map((version) => ({
+      vector: { kind: "collection", owner },
+    };
+  for (const version of versionsOfSubject(view, subject))
+    yield {
       counted: "file_versions",
       noted: ["file", version.path],
       said: ["version", version.path, version.version, version.txid, version.writtenAt, version.hash],
       window: versionWindow(version),
-    })),
-  ];
+    };
 }
 
 function removeRecords(tx: Tx, { subject }: SubjectTarget): void {
@@ -145,9 +180,13 @@ function removeRecords(tx: Tx, { subject }: SubjectTarget): void {
     removeOperations(tx, sessionId);
     removeEmptySession(tx, sessionId);
   }
-  for (const { row } of keysOf(tx, subject)) tx.connection.run("DELETE FROM __service_kv WHERE row = ?", row);
-  for (const { collection, id } of docsOf(tx, subject)) removeDoc(tx, collection, id);
-  for (const { owner, space, dimension, name } of vectorsOf(tx, subject))
+  const keys = rowsOf(tx, subject, "key");
+  tx.connection.run("DELETE FROM __service_kv WHERE row IN (SELECT value FROM json_each(?))", keys);
+  for (const { collection, table, n } of docPlacesOf(tx, subject)) {
+    const found = tx.connection.get<{ id: string }>(`SELECT id FROM ${table} WHERE n = ?`, n);
+    if (found) removeDoc(tx, collection, found.id);
+  }
+  for (const { owner, space, dimension, name } of vectorPlacesOf(tx, subject))
     removeOwner(tx, { space: { space, dimension }, collection: name }, owner);
   removeVersions(tx, versionsOfSubject(tx, subject));
 }

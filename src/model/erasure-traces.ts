@@ -19,7 +19,7 @@ import { linksOf, type FoundLink } from "./standing/links.ts";
 import { validityEnd } from "./standing/validity.ts";
 import { operationStarts } from "./transcript/turn-operations.ts";
 import type { SpaceKind } from "./vectors/vectors.ts";
-import type { FoundRecord } from "./erasure-windows.ts";
+import type { KnownRecord } from "./erasure-windows.ts";
 
 /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
 export const erasureTraceWindowsMax = 32_768;
@@ -83,7 +83,7 @@ export class ErasedWindows {
   }
 
   /** A record that is erased by its name, while it is still there. A turn is added by `addTurns`. */
-  addRecord({ window, vector }: FoundRecord): void {
+  addRecord({ window, vector }: KnownRecord): void {
     if (window) this.#rows.push(window);
     if (vector?.kind === "collection") this.#addVector("collection", vector.owner);
   }

@@ -9,10 +9,10 @@ import { windowBytes } from "../format/erasure/traces.ts";
 import { encodeRecord, integer, nothing, text, unread, type Stored } from "./core/record-bytes.ts";
 import type { VersionRow } from "./files/file-store.ts";
 
-/** A record of the target while it is there. */
-export interface FoundRecord {
-  /** Its content, beside the names that the target has. */
-  readonly said: readonly (string | number | null | Uint8Array)[];
+/** What stays of a record of the target when its content was looked at. */
+export interface KnownRecord {
+  /** A keyed hash of its names and its content, in hex. */
+  readonly id: string;
   /** 32 bytes by which a copy of it is found on pages; absent where it is too short for them. */
   readonly window?: Uint8Array | undefined;
   /** The owner of its vector. */
@@ -21,6 +21,12 @@ export interface FoundRecord {
   readonly noted?: readonly (string | number)[] | undefined;
   /** Of a subject: what it is, in the word that its kind is counted by. */
   readonly counted?: string | undefined;
+}
+
+/** A record of the target while it is there. */
+export interface FoundRecord extends Omit<KnownRecord, "id"> {
+  /** Its content, beside the names that the target has. */
+  readonly said: readonly (string | number | null | Uint8Array)[];
 }
 
 /** Bytes of a value that a window ends with, or more where its name is short: before them is the end of the name. */

@@ -13,9 +13,9 @@ import type { ErasedKinds, ErasureTarget, RecordTarget } from "../format/erasure
 import { forgetChanges } from "./core/change-log.ts";
 import { note, type ChangeNote } from "./core/change-notes.ts";
 import { removeAnswers } from "./core/idempotency.ts";
-import { findRecords, isRecordTarget, recordIds, removeRecords } from "./erasure-records.ts";
+import { findRecords, isRecordTarget, removeRecords } from "./erasure-records.ts";
 import { removeEmptySession, turnsOf } from "./erasure-subject.ts";
-import type { FoundRecord } from "./erasure-windows.ts";
+import type { KnownRecord } from "./erasure-windows.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { reindexMemory } from "./memory/keyword.ts";
 import { removeMemories } from "./memory/memory-removal.ts";
@@ -69,15 +69,15 @@ export function erase(
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
   const windows = new ErasedWindows(tx);
-  const noted = target.kind === "subject" ? findRecords(tx, target).map((record) => record.noted) : [];
-  const removed =
+  const outcome =
     target.kind === "subject"
       ? eraseSubject(tx, target, traceKey, windows)
       : isRecordTarget(target)
         ? eraseRecords(tx, target, traceKey, windows)
         : eraseMemories(tx, target, windows);
-  if (!removed)
+  if (!outcome)
     return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
+  const { noted = [], ...removed } = outcome;
   clearStatistics(tx);
   removeAnswers(tx);
   forgetChanges(tx, namesErased(tx, target, removed.memoryIds, noted));
@@ -95,14 +95,17 @@ export function erase(
 }
 
 /** What is known of what was erased. */
-type Removed = Pick<Erased, "memoryIds" | "records" | "kinds" | "derived">;
+interface Removed extends Pick<Erased, "memoryIds" | "records" | "kinds" | "derived"> {
+  /** The names by which changes of a subject's records were noted. */
+  readonly noted?: readonly KnownRecord["noted"][];
+}
 
 /** Tells the changes that name what the erasure takes. */
 function namesErased(
   view: View,
   target: ErasureTarget,
   memoryIds: readonly string[],
-  noted: readonly FoundRecord["noted"][],
+  noted: readonly KnownRecord["noted"][],
 ): (change: ChangeNote) => boolean {
   const memories = new Set(memoryIds);
   const ofSubject = new Set(noted.map((names) => JSON.stringify(names)));
@@ -189,7 +192,7 @@ function eraseSubject(
   windows: ErasedWindows,
 ): Removed | undefined {
   const { subject } = target;
-  const found = findRecords(tx, target);
+  const found = findRecords(tx, target, key);
   const memories = memoriesOf(tx, subject);
   if (found.length + memories.length === 0) return undefined;
   if (found.length + memories.length > limits.erasureMemoriesMax)
@@ -212,7 +215,13 @@ function eraseSubject(
   for (const sessionId of sessions) removeEmptySession(tx, sessionId);
   const kinds: Record<string, number> = memories.length > 0 ? { memories: memories.length } : {};
   for (const { counted } of found) kinds[counted!] = (kinds[counted!] ?? 0) + 1;
-  return { memoryIds, records: recordIds(key, target, found), kinds, derived: removeLinks(tx, links) };
+  return {
+    memoryIds,
+    records: found.map(({ id }) => id),
+    kinds,
+    noted: found.map((record) => record.noted),
+    derived: removeLinks(tx, links),
+  };
 }
 
 /** The subject's memories, expired or not. */
@@ -238,14 +247,14 @@ function sessionsOf(view: View, memories: readonly ErasedRow[]): readonly string
 
 /** Removes the records of the target; undefined when there are none. */
 function eraseRecords(tx: Tx, target: RecordTarget, key: Uint8Array, windows: ErasedWindows): Removed | undefined {
-  const found = findRecords(tx, target);
+  const found = findRecords(tx, target, key);
   if (found.length === 0) return undefined;
   if (target.kind === "turn") windows.addTurns(target.sessionId, [target.seq]);
   const turns = target.kind === "turn" ? [{ sessionId: target.sessionId, seq: target.seq }] : [];
   const links = takeLinks(tx, windows, turns);
   for (const record of found) windows.addRecord(record);
   removeRecords(tx, target);
-  return { memoryIds: [], records: recordIds(key, target, found), derived: removeLinks(tx, links) };
+  return { memoryIds: [], records: found.map(({ id }) => id), derived: removeLinks(tx, links) };
 }
 
 /** Which of these memories exist as rows, expired or not. */

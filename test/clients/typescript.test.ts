@@ -190,6 +190,20 @@ describe("every route has a method", () => {
     expect(await holds(db)).toEqual(["on main"]);
   });
 
+  test("of the change feed", async () => {
+    const db = client.profile("acme", "watched");
+    await db.remember({ type: "fact", topicKey: "t", summary: "told" });
+    const told = [];
+    for await (const event of db.watch({ after: 0 })) {
+      told.push(event);
+      if (event.kind === "changes") break;
+    }
+    expect(told).toMatchObject([
+      { kind: "position", txid: 0 },
+      { kind: "changes", txid: 1, afterTxid: 0, changes: [{ kind: "memory", op: "created" }], partial: false },
+    ]);
+  });
+
   test("of the control plane and the node", async () => {
     const names = (await client.databases()).map(({ name }) => name);
     expect(names).toContain("acme--alice");

@@ -144,6 +144,7 @@ describe("the fields of messages", () => {
     const wrappers = new Set([
       "palimpsest.v1.Vector",
       "palimpsest.v1.StringList",
+      "palimpsest.v1.MemoryTypeList",
       "palimpsest.v1.IngestItemList",
       "palimpsest.v1.MemoryInputList",
       "palimpsest.v1.NearMissList",

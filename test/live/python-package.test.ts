@@ -37,6 +37,18 @@ describe.skipIf(!inGate)("the Python client", () => {
     expect((await python("test/clients/python/calls.py")).trim().split("\n")).toHaveLength(7);
   });
 
+  test("follows the change feed, whatever happens to its streams", async () => {
+    expect((await python("test/clients/python/watch.py")).trim().split("\n")).toHaveLength(6);
+  });
+
+  test("has types that are strict", async () => {
+    const interpreter = gateTool("PALIMPSEST_PYTHON");
+    const { stdout } = await run(interpreter, ["-m", "pyright", "--pythonpath", interpreter], {
+      cwd: resolvePath("clients/python"),
+    });
+    expect(stdout).toMatch(/^0 errors, 0 warnings/m);
+  });
+
   test("is built as a wheel, and that can be imported", async () => {
     const to = temporaryDirectory();
     const interpreter = gateTool("PALIMPSEST_PYTHON");

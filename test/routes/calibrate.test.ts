@@ -103,7 +103,7 @@ test("what cannot be calibrated is refused, and says why", async () => {
   for (const unrelated_share of [0, -0.1, 0.6])
     expect(await calibrate(p, { unrelated_share })).toMatchObject({
       code: "invalid_request",
-      message: "unrelated_share must be above 0 and at most 0.5",
+      message: "unrelated_share must be a number above 0 and at most 0.5",
     });
   const callers = new Profile(wire());
   await callers.ingest({ summary: "brought along", embedding: [1, 2, 3] });

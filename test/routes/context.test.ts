@@ -145,9 +145,9 @@ describe.each(wireNames)("over %s", (name: WireName) => {
     expect((await p.context({}, { "Service-Min-Txid": "1" })).code).toBe("database_not_found");
     for (const [request, message] of [
       [{ max_tokens: 10 }, "max_tokens must be a whole number from 200 to 32000"],
-      [{ format: "yaml" }, "format must be one of markdown, json"],
-      [{ sections: [{ name: "all" }] }, "sections[0].name must be one of"],
-      [{ now: -1 }, "now must be a time in Unix milliseconds"],
+      [{ format: "yaml" }, "format must be markdown or json"],
+      [{ sections: [{ name: "all" }] }, "sections[0].name must be"],
+      [{ now: -1 }, "now must be a whole number from 0"],
     ] as const)
       expect(await p.context(request)).toMatchObject({
         code: "invalid_request",

@@ -3,7 +3,8 @@
  * collections going on: nothing, wherever one looks. `PALIMPSEST_RESIDUE_OPS` sets how long a life.
  *
  * Every memory carries a word that stands nowhere else, and a vector of its own; so do the other records, turns, files,
- * keys, documents and vectors, which are erased by their names.
+ * keys, documents and vectors, which are erased by their names. Some of either kind are about a subject, whose name is
+ * such a word too, and all of one are erased by it.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -45,29 +46,41 @@ interface NamedCanary {
   readonly target: object;
 }
 
+/** Whom records are about, and those that are, on whichever branch. */
+interface SubjectCanary extends NamedCanary {
+  readonly memories: Set<string>;
+  readonly records: Set<NamedCanary>;
+}
+
+/** What a record has beside its name and its words. */
+interface Given {
+  readonly embedding: readonly number[];
+  readonly subject: string | undefined;
+}
+
 /** Writes a record of a kind under a name that no other has, and gives the names that erase it. */
-type WriteRecord = (db: BranchedDatabase, name: string, said: string, vector: readonly number[]) => Promise<object>;
+type WriteRecord = (db: BranchedDatabase, name: string, said: string, given: Given) => Promise<object>;
 
 const recordKinds: readonly WriteRecord[] = [
-  async (db, name, said, embedding) => {
-    await ok(db.call("DataService.AppendTurn", { session: name, role: "user", content: said, embedding }));
+  async (db, name, said, given) => {
+    await ok(db.call("DataService.AppendTurn", { session: name, role: "user", content: said, ...given }));
     return { session_id: name, seq: 1 };
   },
-  async (db, name, said) => {
+  async (db, name, said, { subject }) => {
     const path = `folder/${name}.md`;
-    for (const text of [said, `${said} again`]) await ok(db.call("FileService.PutFile", { path, text }));
+    for (const text of [said, `${said} again`]) await ok(db.call("FileService.PutFile", { path, text, subject }));
     return { path };
   },
-  async (db, name, said) => {
-    await ok(db.call("DataService.PutValue", { ns: "n", key: name, value: Buffer.from(said) }));
+  async (db, name, said, { subject }) => {
+    await ok(db.call("DataService.PutValue", { ns: "n", key: name, value: Buffer.from(said), subject }));
     return { kv_ns: "n", key: name };
   },
-  async (db, name, said) => {
-    await ok(db.call("DataService.InsertDocs", { coll: "c", docs: [{ _id: name, said }] }));
+  async (db, name, said, { subject }) => {
+    await ok(db.call("DataService.InsertDocs", { coll: "c", docs: [{ _id: name, said }], subject }));
     return { collection: "c", doc_id: name };
   },
-  async (db, name, said, embedding) => {
-    await ok(db.call("DataService.UpsertVector", { coll: "v", id: name, embedding, metadata: { said } }));
+  async (db, name, said, given) => {
+    await ok(db.call("DataService.UpsertVector", { coll: "v", id: name, metadata: { said }, ...given }));
     return { vector_collection: "v", vector_id: name };
   },
 ];
@@ -85,6 +98,8 @@ class Life {
   readonly erased = new Set<Canary>();
   readonly #records: NamedCanary[] = [];
   readonly erasedRecords = new Set<NamedCanary>();
+  readonly #subjects: SubjectCanary[] = [];
+  readonly erasedSubjects = new Set<SubjectCanary>();
   readonly #branches = ["main"];
   #words = 0;
 
@@ -112,6 +127,11 @@ class Life {
 
   /** Erases on every branch what was erased on one. */
   async eraseEverywhere(): Promise<void> {
+    for (const subject of this.erasedSubjects) {
+      for (const branch of this.#branches) await this.#profile.at(branch).surelyErase(subject.target);
+      for (const id of subject.memories) this.#note(id);
+      for (const record of subject.records) this.erasedRecords.add(record);
+    }
     for (const { id } of this.erased) {
       for (const branch of this.#branches) await this.#profile.at(branch).surelyErase({ memory_id: id });
     }
@@ -166,7 +186,8 @@ class Life {
           `DELETE FROM t WHERE n % 3 = ${n % 3}`,
         ),
       ));
-    if (draw < 0.79 && this.#records.length > 0) return this.#eraseRecord(branch, this.#pick(this.#records));
+    if (draw < 0.78 && this.#records.length > 0) return this.#eraseRecord(branch, this.#pick(this.#records));
+    if (draw < 0.79 && this.#subjects.length > 0) return this.#eraseSubject(branch, this.#pick(this.#subjects));
     const canary = this.#pick([...this.canaries.values()]);
     if (draw < 0.84) return void (await this.#profile.at(branch).call("MemoryService.ForgetMemory", { id: canary.id }));
     if (draw < 0.98 || canary.topic === undefined) return this.#erase(branch, { memory_id: canary.id });
@@ -186,8 +207,30 @@ class Life {
     const word = this.#word();
     const id = `r${this.#words}`;
     const said = `${word} and so on `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
-    const target = await this.#pick(recordKinds)(database, id, said, this.#vector());
-    this.#records.push({ id, word, target });
+    const about = this.#about();
+    const given = { embedding: this.#vector(), subject: about?.word };
+    const target = await this.#pick(recordKinds)(database, id, said, given);
+    const record = { id, word, target };
+    this.#records.push(record);
+    about?.records.add(record);
+  }
+
+  /** Whom the next record is about, one of a few at a time; most are about nobody. */
+  #about(): SubjectCanary | undefined {
+    if (this.#random() > 0.4) return undefined;
+    if (this.#subjects.length === 0 || this.#random() < 0.2) {
+      const word = this.#word();
+      const id = `s${this.#words}`;
+      this.#subjects.push({ id, word, target: { subject: word }, memories: new Set(), records: new Set() });
+    }
+    return this.#pick(this.#subjects.slice(-6));
+  }
+
+  async #eraseSubject(branch: string, subject: SubjectCanary): Promise<void> {
+    const { code, message } = await this.#profile.at(branch).erase(subject.target);
+    if (code === "not_found") return;
+    expect(code, message).toBe("ok");
+    this.erasedSubjects.add(subject);
   }
 
   async #eraseRecord(branch: string, record: NamedCanary): Promise<void> {
@@ -202,6 +245,7 @@ class Life {
     const embedding = this.#vector();
     const topic = this.#random() < 0.6 ? `topic ${Math.floor(this.#random() * 60)}` : undefined;
     const said = `${word} and much besides `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
+    const about = this.#about();
     const memory = {
       type: "fact",
       summary: `somebody said ${word} once`,
@@ -209,12 +253,14 @@ class Life {
       source: word,
       embedding,
       ...(topic === undefined ? {} : { topic_key: topic }),
+      ...(about ? { subject: about.word } : {}),
       content: { said },
       ...(this.#random() < 0.3 ? { session_id: `session ${Math.floor(this.#random() * 20)}` } : {}),
     };
     const { body } = await ok(this.#profile.at(branch).call("MemoryService.Ingest", { memories: [memory] }));
     const id: string = body.results[0].id;
     this.canaries.set(id, { id, word, vector: encodeVector(embedding), topic, said });
+    about?.memories.add(id);
   }
 
   async #erase(branch: string, target: object): Promise<void> {
@@ -258,17 +304,19 @@ async function* pieces(directory: string): AsyncGenerator<{ readonly name: strin
 /** What is found of the canaries, by where; and how many other words, which shows that it looks. */
 async function search(
   directory: string,
-  { erased, erasedRecords }: Life,
+  { erased, erasedRecords, erasedSubjects }: Life,
 ): Promise<{ readonly hits: readonly string[]; readonly others: number }> {
   const wanted = [...erased];
   const words = new Map([...wanted, ...erasedRecords].map(({ word, id }) => [word, id]));
+  const subjects = new Map([...erasedSubjects].map(({ word, id }) => [word, id]));
   const wide = wanted.slice(-100).map(({ word }) => Buffer.from(word, "utf16le"));
   const vectors = wanted.slice(-vectorsMax).map(({ vector }) => Buffer.from(vector.subarray(0, 32)));
   const hits: string[] = [];
   let others = 0;
   for await (const { name, bytes } of pieces(directory)) {
     for (const [word] of bytes.toString("latin1").matchAll(wordPattern)) {
-      const id = words.get(word);
+      // Coupons and receipts name their target.
+      const id = words.get(word) ?? (name.includes("objects/erasures/") ? undefined : subjects.get(word));
       if (id === undefined) others++;
       else hits.push(`word of ${id} in ${name}`);
     }
@@ -311,6 +359,7 @@ test(
       await life.eraseEverywhere();
       expect(life.erased.size).toBeGreaterThan(operations / 40);
       expect(life.erasedRecords.size).toBeGreaterThan(operations / 100);
+      expect(life.erasedSubjects.size).toBeGreaterThan(operations / 500);
       for (const { id } of await profile.coupons()) {
         const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
         expect(receipt.payload.evidence.traces.hits).toBe(0);

@@ -9,7 +9,7 @@ import {
 import { assistedBy, useAssistedService } from "../support/assisted-service.ts";
 import { ok, startService } from "../support/service.ts";
 import { wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
-import { extractTurnsMax, extractTurnsBytesMax } from "../../src/service/memory/extract.ts";
+import { extractTurnsBytesMax } from "../../src/service/memory/extract.ts";
 
 const assisted = useAssistedService({ SERVICE_AUDIT_FLUSH_MS: "20" });
 const onBoth = test.each(wireNames);
@@ -214,7 +214,7 @@ onBoth("turns that are none are 400 over %s, and no model is called", async (wir
   const turn = { role: "user", content: "x" };
   const wrong: readonly (readonly [readonly unknown[], object, string])[] = [
     [[], {}, "turns"],
-    [Array.from({ length: extractTurnsMax + 1 }, () => turn), {}, "turns"],
+    [Array.from({ length: 501 }, () => turn), {}, "turns"],
     [[{ role: "user", content: "x".repeat(extractTurnsBytesMax) }], {}, "turns"],
     [[turn, { content: "x" }], {}, "turns[1].role"],
     [[{ role: "", content: "x" }], {}, "turns[0].role"],

@@ -262,3 +262,38 @@ test("a host that names no database, or a branch that is not there, is refused a
   expect(await refusal("localhost", "/v1/sql")).toEqual([404, "not_found"]);
   expect(await refusal("127.0.0.1", "/v1/sql")).toEqual([404, "not_found"]);
 });
+
+onBoth(
+  "over %s a condition, or an earlier state, of a call that takes none is refused by the header's name",
+  async (name) => {
+    const wire = service().wire(name);
+    const samples = sampleRequests(await service().database(), service().profile());
+    for (const endpoint of endpoints) {
+      const { method, rule, httpMethod } = endpoint;
+      const has = (field: string) => method.input.fields.some((one) => one.name === field);
+      const isTaggedRead = rule.entityTag && httpMethod === "GET";
+      const headers = [
+        ...(has("if_match") ? [] : [["If-Match", "*"]]),
+        ...(has("if_absent") || isTaggedRead ? [] : [["If-None-Match", "*"]]),
+        ...(rule.at ? [] : [["Service-At", "1"]]),
+      ];
+      for (const [header, value] of headers)
+        expect(
+          await wire.call(endpoint.name, samples.get(endpoint.name)!, { [header!]: value! }),
+          `${endpoint.name} with ${header}`,
+        ).toMatchObject({ code: "invalid_request", message: expect.stringMatching(`^${header} is for `) });
+    }
+  },
+);
+
+test("over rest the query parameter `at` is refused by every route that takes none", async () => {
+  for (const { httpMethod, segments, rule } of endpoints) {
+    if (rule.at) continue;
+    const path = segments.map((segment) => `/${segment.kind === "literal" ? segment.text : "x"}`).join("");
+    const reply = await service().call(httpMethod, `${path}?at=1`, httpMethod === "GET" ? undefined : {});
+    expect([reply.status, reply.json.error], path).toEqual([
+      400,
+      expect.stringContaining("at is not a query parameter"),
+    ]);
+  }
+});

@@ -83,7 +83,7 @@ describe.each(wireNames)("over %s", (name) => {
     });
     await refused("Ingest", link({ session_id: "chat", seq: 9 }), "memories[0].derived_from[0] names no turn");
     await refused("Ingest", link({ memory_id: "mem_x" }), "memories[0].derived_from[0] names no memory");
-    await refused("Ingest", link({}), "either memory_id or session_id");
+    await refused("Ingest", link({}), "exactly one of memory_id and session_id");
     await refused("ListMemories", { derived_from_seq: 1 }, "goes with derived_from_session");
 
     const { body: coupon } = await ok(call("CreateErasure", { session_id: "chat", turns: true }));

@@ -124,7 +124,7 @@ onBoth(
   async (name) => {
     for (const bad of ["Acme", "has--dashes", "a b", "", "team-", "-team", "x".repeat(65)]) {
       for (const [at, field] of [
-        [{ ns: bad, profile: "p" }, "namespace"],
+        [{ ns: bad, profile: "p" }, "ns must be"],
         [{ ns: "n", profile: bad }, "profile"],
       ] as const) {
         // An empty segment is no route at all on REST.

@@ -51,10 +51,10 @@ describe.each(wireNames)("over %s", (wire) => {
     await ns.ingest("alice", { summary: "a fact" });
     const refusals: [string, object, string][] = [
       ["ReviewMemory", { ids: [], verdict: "approve" }, "ids must hold 1 to 100"],
-      ["ReviewMemory", { ids: ["a", "a"], verdict: "approve" }, "each id once"],
-      ["ReviewMemory", { ids: ["a"], verdict: "maybe" }, "one of approve, reject"],
+      ["ReviewMemory", { ids: ["a", "a"], verdict: "approve" }, "ids must not hold anything twice"],
+      ["ReviewMemory", { ids: ["a"], verdict: "maybe" }, "verdict must be approve or reject"],
       ["Ingest", { memories: [{ type: "fact", summary: "x", content: 1, status: "done" }] }, "memories[0].status must"],
-      ["ListMemories", { status: "proposed,gone" }, "status must be among active, superseded, completed, proposed"],
+      ["ListMemories", { status: "proposed,gone" }, "status must be among active, superseded, completed and proposed"],
       ["ListMemories", { status: "" }, "status must be among"],
       ["ListMemories", { status: "active", include_superseded: true }, "leave include_superseded"],
       ["ForgetMemories", { include_completed: true }, "at least one of"],

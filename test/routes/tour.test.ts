@@ -20,6 +20,7 @@ const continuations = [
   "docs/memories.md",
   "docs/recall.md",
   "docs/context.md",
+  "docs/mcp.md",
   "docs/files.md",
   "docs/documents.md",
   "docs/keys.md",

@@ -147,7 +147,7 @@ describe.each(wireNames)("over %s", (name) => {
       }
     }
     expect((await call("SearchVectors", { db, coll, vector: [1, 0, 0, 0], metric: "manhattan" })).message).toContain(
-      "cosine, dot, euclid",
+      "cosine, dot or euclid",
     );
   });
 
@@ -159,7 +159,7 @@ describe.each(wireNames)("over %s", (name) => {
         message: expect.stringContaining(words) as unknown,
       });
     };
-    await refused("UpsertVector", { id: "a", embedding: [1, 0], metric: "manhattan" }, "cosine, dot, euclid");
+    await refused("UpsertVector", { id: "a", embedding: [1, 0], metric: "manhattan" }, "cosine, dot or euclid");
     expect((await must("ListVectors", { db, coll: "c" })).body.vectors).toEqual([]);
     await must("UpsertVectors", { db, coll: "c", vectors: [{ id: "near", embedding: [3, 0] }], metric: "euclid" });
     await must("UpsertVector", { db, coll: "c", id: "far", embedding: [1, 0], metric: "euclid" });

@@ -10,6 +10,7 @@ import fc from "fast-check";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import {
   type Constraint,
+  isRequired,
   type ListConstraint,
   type NumberConstraint,
   readChoices,
@@ -54,9 +55,16 @@ function placesOf(
     };
     const shown = getOption(field, json).bareList ? field.message!.fields[0]! : field;
     const constraint = readConstraint(shown);
-    const own = constraint ? [{ name: nameOf(shown), field, place, constraint, put }] : [];
+    const isObject = getOption(field, json).orderedObject;
+    const putShown = isObject ? (list: unknown): Json => put(toObject(list as unknown[])) : put;
+    const own = constraint ? [{ name: nameOf(shown), field, place, constraint, put: putShown }] : [];
     return [...own, ...placesWithin(field, sample[field.name], place, put)];
   });
+}
+
+/** A list of any elements as an object of as many members. */
+function toObject(list: readonly unknown[]): Json {
+  return Object.fromEntries(list.map((_, at) => [`m${at}`, 1]));
 }
 
 function placesWithin(
@@ -66,10 +74,16 @@ function placesWithin(
   put: (value: unknown) => Json,
 ): readonly BoundedPlace[] {
   const inner = field.message;
-  if (!inner?.typeName.startsWith("palimpsest.") || getOption(field, json).bareList || value === undefined) return [];
-  if (getOption(field, json).orderedObject) return [];
-  if (field.fieldKind === "message") return placesOf(inner, value as Json, `${place}.`, put);
-  const [first, ...rest] = value as Json[];
+  const { bareList, orderedObject } = getOption(field, json);
+  if (!inner?.typeName.startsWith("palimpsest.") || bareList || orderedObject) return [];
+  // What has nothing that must be there, or one text of several, need not be in the sample.
+  const chosen = readChoices(inner).flatMap(({ fields: [first], least }) => (least === 1 ? [[first!.name, "a"]] : []));
+  const standIn = inner.fields.some(isRequired) ? undefined : (Object.fromEntries(chosen) as Json);
+  if (field.fieldKind === "message") {
+    const message = (value as Json | undefined) ?? standIn;
+    return message ? placesOf(inner, message, `${place}.`, put) : [];
+  }
+  const [first = standIn, ...rest] = (value as Json[] | undefined) ?? [];
   return first ? placesOf(inner, first, `${place}[0].`, (message) => put([message, ...rest])) : [];
 }
 
@@ -133,12 +147,15 @@ function isAllowed(constraint: TextConstraint, text: string): boolean {
   return isWithin && (!pattern || new RegExp(pattern).test(text)) && (!values || values.includes(text));
 }
 
-function numberValues({ min, max, values, isFinite }: NumberConstraint): Values {
-  const step = isFinite || !Number.isInteger(min ?? max ?? 0) ? 0.001 : 1;
+function numberValues({ min, max, isAboveMin, values, isFinite }: NumberConstraint): Values {
+  const step = isFinite || !Number.isInteger(min ?? 0) || !Number.isInteger(max ?? 0) ? 0.001 : 1;
   if (values) return { inside: values, outside: [Math.max(...values) + 1] };
   return {
-    inside: [min, max].filter((bound) => bound !== undefined),
-    outside: [...(min === undefined ? [] : [min - step]), ...(max === undefined ? [] : [max + step])],
+    inside: [...(isAboveMin ? [min! + step] : [min]), max].filter((bound) => bound !== undefined),
+    outside: [
+      ...(min === undefined ? [] : [isAboveMin ? min : min - step]),
+      ...(max === undefined ? [] : [max + step]),
+    ],
   };
 }
 

@@ -24,6 +24,8 @@ import type {
   SqlStatement,
   StateDifference,
   SyncResponse,
+  WatchQuery,
+  WatchResponse,
 } from "./generated/types.ts";
 import { Documents } from "./documents.ts";
 import { Files } from "./files.ts";
@@ -32,6 +34,7 @@ import { Scope } from "./scope.ts";
 import type { CallOptions, Transport } from "./transport.ts";
 import { Turns } from "./turns.ts";
 import { Vectors } from "./vectors.ts";
+import { watch, type WatchOptions } from "./watch.ts";
 
 /** Parameters of a statement: a list binds by position, an object by name. */
 export type SqlParameters = readonly Json[] | JsonObject;
@@ -115,6 +118,18 @@ export class Database {
   ): AsyncGenerator<StateDifference, void, undefined> {
     const take = ({ differences }: DiffStatesResponse): readonly StateDifference[] => differences;
     return this.scope.list(operations.diffStates, { query }, take, options);
+  }
+
+  /**
+   * What the transactions of this branch change, those after `after` (0: all that is kept) and then each new one; without
+   * it only what comes. The first event is a `position`, which says where that is; each later one is a transaction.
+   *
+   * A stream that is cut, at a failover too, goes on behind the last event: nothing is missed and nothing comes twice. It
+   * ends when the loop is left or `signal` is aborted (it throws the signal's reason), and throws Conflict where what
+   * follows is not kept any more or was lost.
+   */
+  watch(query: WatchQuery = {}, options: WatchOptions = {}): AsyncGenerator<WatchResponse, void, undefined> {
+    return watch(this.scope, query, options);
   }
 
   /** Waits until object storage holds everything that this branch has. */

@@ -8,6 +8,7 @@ export { KeyValues, type Value } from "./kv.ts";
 export { Vectors } from "./vectors.ts";
 export { Files } from "./files.ts";
 export { Turns } from "./turns.ts";
+export type { WatchOptions } from "./watch.ts";
 export { Erasure, type CompletedOptions } from "./erasure.ts";
 export type { CallOptions, ClientOptions, Consistency } from "./transport.ts";
 export { operations, errorCodes, type ErrorCode } from "./generated/operations.ts";

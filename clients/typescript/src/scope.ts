@@ -70,6 +70,11 @@ export class Scope {
     };
   }
 
+  /** A state that was told of: reads that follow have it. */
+  note(txid: number): void {
+    this.transport.seen.note(this.address, txid);
+  }
+
   /** Forgets what was seen of the branch, as another one may take its name. */
   forget(): void {
     this.transport.seen.drop(this.address);

@@ -109,6 +109,8 @@ export class Shipper {
   #unshippedBytes = 0;
   readonly #ages: CommitAges;
   #failures = 0;
+  /** The manifest that the last failure found. */
+  #failedAt: Manifest | undefined;
   #cancelTimer: Cancel | undefined;
 
   constructor(options: ShipperOptions) {
@@ -215,6 +217,10 @@ export class Shipper {
   /** A store that does not answer is asked again, more and more rarely; everything else fails the handle. */
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
+    // Where the manifest has moved on since the last failure, the store answers, and somebody else's change was let in
+    // before ours: the pauses begin anew, or a writer falls ever further behind the compactor at a store that is slow.
+    if (this.#failures > 0 && this.#failedAt !== this.#manifest.now) this.#failures = 1;
+    this.#failedAt = this.#manifest.now;
     if (this.#failures++ === 0)
       this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
     this.#options.events.stalled();

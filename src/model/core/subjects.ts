@@ -9,7 +9,7 @@ import type { Connection, SqlParameter } from "../../sqlite/connection/connectio
 import { checkText } from "../../format/core/names.ts";
 import type { Tx, View } from "./transaction.ts";
 
-const subjectBytesMax = 256;
+export const subjectBytesMax = 256;
 
 const table = "__service_subject";
 const schema = `

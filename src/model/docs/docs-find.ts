@@ -20,8 +20,8 @@ import { reachedValues } from "./docs-reach.ts";
 
 export const docsDefault = 100;
 const docsMax = 1000;
-const docSkipMax = 1_000_000;
-const sortKeysMax = 16;
+export const docSkipMax = 1_000_000;
+export const sortKeysMax = 16;
 /** One find's documents together; a page beyond it is refused, so that one answer never fills the heap. */
 export const docsResultBytesMax = 32 * 1024 * 1024;
 /** Where a count stops at the latest, and where it does unless asked. */

@@ -28,7 +28,7 @@ const facetsMax = 1_000;
 /** Rows that one call looks at. */
 const looksMax = 200_000;
 
-const kinds: Readonly<Record<string, Lister>> = {
+export const facetKinds: Readonly<Record<string, Lister>> = {
   types: listTypes,
   topics: listTopics,
   sources: listSources,
@@ -63,22 +63,23 @@ export function listFacets(
 ): { readonly groups: readonly FacetGroup[] } {
   if (!Number.isInteger(limit) || limit < 1)
     throw invalid(`limit must be a whole number from 1; at most ${facetsMax} facets of a kind are given`);
-  if (kind !== undefined && !Object.hasOwn(kinds, kind)) throw invalid(`kind must be ${Object.keys(kinds).join(", ")}`);
+  if (kind !== undefined && !Object.hasOwn(facetKinds, kind))
+    throw invalid(`kind must be ${Object.keys(facetKinds).join(", ")}`);
   if (cursor !== undefined && kind === undefined) throw invalid("cursor goes with kind only");
   const page = Math.min(limit, facetsMax);
   if (kind !== undefined) {
     const after = cursor === undefined ? undefined : decodeCursor(kind, cursor);
     return { groups: [groupOf(view, kind, { after, limit: page, looks: new Looks(looksMax) })] };
   }
-  const each = looksMax / Object.keys(kinds).length;
-  const groups = Object.keys(kinds).map((name) =>
+  const each = looksMax / Object.keys(facetKinds).length;
+  const groups = Object.keys(facetKinds).map((name) =>
     groupOf(view, name, { after: undefined, limit: page, looks: new Looks(each) }),
   );
   return { groups: groups.filter(({ facets }) => facets.length > 0) };
 }
 
 function groupOf(view: View, kind: string, query: Parameters<Lister>[1]): FacetGroup {
-  const { facets, last, isApproximate = false } = kinds[kind]!(view, query);
+  const { facets, last, isApproximate = false } = facetKinds[kind]!(view, query);
   return {
     kind,
     facets,

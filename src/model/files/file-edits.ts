@@ -11,7 +11,7 @@ import { countLines, offsetAfter } from "./file-lines.ts";
 /** Bytes of one file in UTF-8: what a model can read at all, and a transaction writes without a thought. */
 export const fileBytesMax = 1024 * 1024;
 /** Edits of one call. Each reads the whole text: milliseconds for the largest. */
-const fileEditsMax = 100;
+export const fileEditsMax = 100;
 
 export interface FileEdit {
   readonly oldText?: string;

@@ -8,7 +8,7 @@ import { isWellFormed, utf8Length } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
 
 /** Bytes of a path in UTF-8, of one of its parts, and the parts of a path. */
-const filePathBytesMax = 1_024;
+export const filePathBytesMax = 1_024;
 const filePathPartBytesMax = 255;
 const filePathPartsMax = 32;
 

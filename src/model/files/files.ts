@@ -31,7 +31,7 @@ import { searchFileWords } from "./file-words.ts";
 export const filesListDefault = 100;
 const filesListMax = 1_000;
 export const filesFoundDefault = 10;
-const filesFoundMax = 100;
+export const filesFoundMax = 100;
 
 export interface WrittenFile {
   readonly path: string;

@@ -32,7 +32,7 @@ BEGIN DELETE FROM ${validityTable} WHERE memory = old.row; END;
 `;
 
 /** The times that a `Date` can have, in Unix milliseconds: what holds may have begun long ago. */
-const timeMax = 8.64e15;
+export const validTimeMax = 8.64e15;
 
 /** When a memory holds: at or after the first, before the second; absent ones bound nothing. */
 export interface Validity {
@@ -42,8 +42,8 @@ export interface Validity {
 
 /** Refuses a time that none can be, of the field. */
 export function checkValidTime(field: string, timeMs: number | undefined): void {
-  if (timeMs !== undefined && !(Number.isInteger(timeMs) && Math.abs(timeMs) <= timeMax))
-    throw invalid(`${field} must be a time in Unix milliseconds, from ${-timeMax} to ${timeMax}`);
+  if (timeMs !== undefined && !(Number.isInteger(timeMs) && Math.abs(timeMs) <= validTimeMax))
+    throw invalid(`${field} must be a time in Unix milliseconds, from ${-validTimeMax} to ${validTimeMax}`);
 }
 
 /** Refuses what begins when it is over; `name` is the memory's place. */

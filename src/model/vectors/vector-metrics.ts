@@ -12,7 +12,7 @@ import type { LengthRange } from "./vector-details.ts";
 import type { VectorSpace } from "./vectors.ts";
 
 /** The metrics, less being nearer throughout. */
-const vectorMetrics = ["cosine", "dot", "euclid"] as const;
+export const vectorMetrics = ["cosine", "dot", "euclid"] as const;
 export type VectorMetric = (typeof vectorMetrics)[number];
 
 const table = "__service_vector_metric";

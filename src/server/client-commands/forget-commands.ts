@@ -8,7 +8,7 @@ import type { CreateErasureRequest, ErasureCoupon } from "../../../clients/types
 import { toWire } from "../../../clients/typescript/src/codec.ts";
 import { CommandFailure } from "../node-commands/node-call.ts";
 import { visibleText } from "../terminal/visible-text.ts";
-import { memoryTypes } from "./memory-commands.ts";
+import { memoryTypes, type MemoryType } from "./memory-commands.ts";
 import { shownTime } from "./memory-lines.ts";
 import { parseTime } from "./recall-command.ts";
 import { parseCount, type Bind, type Session } from "./session.ts";
@@ -18,7 +18,7 @@ interface ForgetFlags {
   readonly session?: string;
   readonly source?: string;
   readonly subject?: string;
-  readonly type?: readonly string[];
+  readonly type?: readonly MemoryType[];
   readonly since?: number;
   readonly until?: number;
   readonly superseded?: boolean;
@@ -27,7 +27,7 @@ interface ForgetFlags {
 interface EraseFlags {
   readonly memory?: string;
   readonly topic?: string;
-  readonly type?: string;
+  readonly type?: MemoryType;
   readonly session?: string;
   readonly turns?: boolean;
   readonly subject?: string;

@@ -8,7 +8,7 @@ import { shownTime } from "./memory-lines.ts";
 import { parseBranch, type Bind } from "./session.ts";
 
 interface HistoryFlags {
-  readonly type?: string;
+  readonly type?: "fact" | "instruction";
 }
 
 interface DiffFlags {

@@ -8,7 +8,8 @@ import { printMemories, printMemory } from "./memory-lines.ts";
 import { parseCount, type Bind, type Session } from "./session.ts";
 
 /** The types of memories. */
-export const memoryTypes = ["fact", "event", "instruction", "task"];
+export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
+export type MemoryType = (typeof memoryTypes)[number];
 /** As many as one ingest takes. */
 const batchMemories = 1_000;
 /** Far below what one request may hold. */
@@ -16,7 +17,7 @@ const batchCharsMax = 2 * 1024 * 1024;
 const listDefault = 50;
 
 interface RememberFlags {
-  readonly type: string;
+  readonly type: MemoryType;
   readonly topic?: string;
   readonly content?: string;
   readonly contentFile?: string;
@@ -32,7 +33,7 @@ interface RememberFlags {
 }
 
 interface ListFlags {
-  readonly type?: readonly string[];
+  readonly type?: readonly MemoryType[];
   readonly topic?: string;
   readonly session?: string;
   readonly source?: string;

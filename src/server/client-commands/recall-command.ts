@@ -10,14 +10,14 @@ import { foldText } from "../../model/text/words.ts";
 import { CommandFailure } from "../node-commands/node-call.ts";
 import type { Output } from "../terminal/output.ts";
 import { visibleText } from "../terminal/visible-text.ts";
-import { memoryTypes, parseObject } from "./memory-commands.ts";
+import { memoryTypes, parseObject, type MemoryType } from "./memory-commands.ts";
 import { shownTime, shownValue } from "./memory-lines.ts";
 import { parseCount, type Bind } from "./session.ts";
 
 interface RecallFlags {
   readonly k?: number;
   readonly topic?: string;
-  readonly type?: readonly string[];
+  readonly type?: readonly MemoryType[];
   readonly session?: string;
   readonly source?: string;
   readonly subject?: string;

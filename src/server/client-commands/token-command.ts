@@ -14,7 +14,7 @@ interface OfFlags extends SessionFlags {
 }
 
 interface MintFlags extends OfFlags {
-  readonly scope: string;
+  readonly scope: "read" | "write" | "admin";
   readonly expiresIn?: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Every wire behind one request handler: gRPC, gRPC-Web, Connect, health, reflection, then REST and the pages.
+ * Every wire behind one request handler: MCP, gRPC, gRPC-Web, Connect, health, reflection, then REST and the pages.
  */
 import type { DescService } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
@@ -21,6 +21,8 @@ import type { RequestHandler } from "../wire/listener.ts";
 import type { NodeDoor } from "../cluster/node-door.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { createRest, type Page } from "../rest/rest.ts";
+import { createMcpDoor } from "../mcp/mcp-door.ts";
+import type { OpenProtocol } from "../mcp/protocol.ts";
 import { toConnectError, refuseRequest } from "../rpc/rpc-protocols.ts";
 import { RequestMetrics } from "../wire/request-metrics.ts";
 
@@ -65,6 +67,8 @@ export interface DoorsOptions {
   readonly nodeDoor?: NodeDoor | undefined;
   /** Sees every request for an endpoint; absent where there are no metrics. */
   readonly requestMetrics?: RequestMetrics;
+  /** Loads what is offered at /mcp; the node's own tools unless a test brings others. */
+  readonly openProtocol?: (() => Promise<OpenProtocol>) | undefined;
   /** All endpoints unless a test wants fewer. */
   readonly endpoints?: readonly AnyEndpoint[];
 }
@@ -137,7 +141,8 @@ export function createDoors(options: DoorsOptions): Doors {
     health.drain();
     nodeDoor?.drain();
   };
-  return Object.assign(behindGate(onCall, { gate, discards, nodeDoor }), { drain });
+  const onVisit = createMcpDoor({ ...shared, gate, openProtocol: options.openProtocol }, onCall);
+  return Object.assign(behindGate(onVisit, { gate, discards, nodeDoor }), { drain });
 }
 
 /** All pages by path: those for everyone, and those for the callers that `admitOperator` lets in. */

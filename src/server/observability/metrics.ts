@@ -14,7 +14,7 @@ import type { ClusterCounts } from "./cluster-counts.ts";
 import type { EgressCount } from "./egress-counts.ts";
 import { answered, engineFamilies } from "./engine-metrics.ts";
 import { Family, histogram, single, type Sample } from "./metric-family.ts";
-import type { RequestCounts } from "../wire/request-metrics.ts";
+import { type RequestCounts, requestWires } from "../wire/request-metrics.ts";
 
 /** Everything that a node has counted. */
 export interface Snapshot {
@@ -72,7 +72,7 @@ function requestFamilies({ requestMetrics, strays, calls }: Snapshot): readonly 
     codes.map(([code, value]) => ({ labels: { endpoint, wire, code }, value })),
   );
   const strayed = strays.map(([code, value]) => ({ labels: { endpoint: "none", wire: "rest", code }, value }));
-  const running = ["rest", "rpc"].map((wire) => ({
+  const running = requestWires.map((wire) => ({
     labels: { wire },
     value: requestMetrics.reduce((sum, visit) => sum + (visit.wire === wire ? visit.running : 0), 0),
   }));
@@ -80,7 +80,7 @@ function requestFamilies({ requestMetrics, strays, calls }: Snapshot): readonly 
     new Family(
       "counter",
       "requests_total",
-      "Requests of clients that are over, by endpoint, wire (rest, rpc) and code; overloaded is 429",
+      "Requests of clients that are over, by endpoint, wire (rest, rpc, mcp) and code; overloaded is 429",
       [...ended, ...strayed],
     ),
     new Family(

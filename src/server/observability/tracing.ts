@@ -275,7 +275,7 @@ function describeCall(call: PortCall): string {
 function buildAttributes({ httpMethod, segments, method }: AnyEndpoint, protocol: RequestProtocol): Attributes {
   if (protocol === "rest") return { "http.request.method": httpMethod, "http.route": pathTemplate(segments) };
   return {
-    "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc",
+    "rpc.system.name": protocol === "connect" ? "connectrpc" : protocol === "mcp" ? "mcp" : "grpc",
     "rpc.method": `${method.parent.typeName}/${method.name}`,
   };
 }

@@ -89,10 +89,10 @@ function textKeywords({ charsMin, charsMax, bytesMin, bytesMax, pattern, values,
 
 const bytesPerCharMax = 4;
 
-function numberKeywords({ min, max, values, examples }: NumberConstraint): Schema {
+function numberKeywords({ min, max, isAboveMin, values, examples }: NumberConstraint): Schema {
   return {
     ...(values && { enum: values }),
-    ...(min !== undefined && { minimum: min }),
+    ...(min !== undefined && { [isAboveMin ? "exclusiveMinimum" : "minimum"]: min }),
     ...(max !== undefined && { maximum: max }),
     ...(examples.length > 0 && { examples }),
   };

@@ -6,6 +6,7 @@
  */
 import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import { isTaggedRead, takesIfMatch, takesIfNoneMatch } from "../../service/call/conditions.ts";
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { type AnyEndpoint, Credential, isStream, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
@@ -169,23 +170,9 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
     ...(endpoint.rule.at ? (["Service-At"] as const) : []),
     ...durability,
     ...repeatable,
-    ...(isConditional(endpoint) ? (["If-Match"] as const) : []),
-    ...(hasField(endpoint, "if_absent") || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
+    ...(takesIfMatch(endpoint) ? (["If-Match"] as const) : []),
+    ...(takesIfNoneMatch(endpoint) || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
   ];
-}
-
-function hasField({ method }: AnyEndpoint, name: string): boolean {
-  return method.input.fields.some((field) => field.name === name);
-}
-
-/** Whether the write can be made to depend on what is there. */
-function isConditional(endpoint: AnyEndpoint): boolean {
-  return hasField(endpoint, "if_match");
-}
-
-/** Whether the call is a GET of content that has a tag. */
-function isTaggedRead({ rule, httpMethod }: AnyEndpoint): boolean {
-  return rule.entityTag && httpMethod === "GET";
 }
 
 function mayWrite(endpoint: AnyEndpoint): boolean {
@@ -243,7 +230,7 @@ function describeRefusals(endpoint: AnyEndpoint): Json {
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
   if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
-  if (isConditional(endpoint)) add(preconditionFailed, "conflict");
+  if (takesIfMatch(endpoint)) add(preconditionFailed, "conflict");
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
 }
 

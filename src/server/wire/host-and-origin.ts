@@ -57,10 +57,14 @@ const corsHeaders = [
   "If-Match",
   "If-None-Match",
   "Idempotency-Key",
+  "Mcp-Protocol-Version",
+  "Mcp-Session-Id",
+  "Mcp-Method",
+  "Mcp-Name",
 ].join(", ");
 const corsExposed =
   "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Service-Expires-At, Service-Subject, ETag, " +
-  "Idempotency-Replayed, Retry-After, Grpc-Status, " +
+  "Idempotency-Replayed, Retry-After, Mcp-Session-Id, Grpc-Status, " +
   "Grpc-Message, Grpc-Status-Details-Bin";
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;
@@ -107,6 +111,19 @@ export class HostAndOriginCheck {
     };
     send(response, 204, headers, undefined);
     return true;
+  }
+
+  /**
+   * Why a page must not call what answers to no page but this node's own and those of allowed origins, with
+   * authentication too.
+   */
+  findForeignPage(request: WireRequest): ServiceError | undefined {
+    const { origin } = request.headers;
+    if (typeof origin !== "string" || this.#allows(origin) || isOwn(origin, request)) return undefined;
+    return new ServiceError(
+      "forbidden",
+      "no page of another origin is answered here: name the page's origin in SERVICE_ALLOWED_ORIGINS",
+    );
   }
 
   #findHostRefusal(host: string | undefined, method: string | undefined): ServiceError | undefined {

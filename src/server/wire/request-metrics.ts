@@ -13,8 +13,9 @@ import { RequestTrace, type Trace } from "../../base/trace.ts";
 import type { World } from "../../base/world.ts";
 import type { AnyEndpoint } from "../../service/call/methods.ts";
 
-/** REST, or one of the wires that the proto files are for: gRPC, gRPC-Web, Connect. */
-export type RequestWire = "rest" | "rpc";
+/** REST, one of the wires that the proto files are for (gRPC, gRPC-Web, Connect), or the calls of MCP tools. */
+export const requestWires = ["rest", "rpc", "mcp"] as const;
+export type RequestWire = (typeof requestWires)[number];
 
 /** How a visit ended; `gone` is a client that left before it had said what it wanted. */
 export type RequestCode = "ok" | ErrorCode | "gone";
@@ -31,7 +32,7 @@ export interface RequestSpans {
 }
 
 /** What a request speaks. */
-export type RequestProtocol = "rest" | "grpc" | "grpc-web" | "connect";
+export type RequestProtocol = "rest" | "grpc" | "grpc-web" | "connect" | "mcp";
 
 /** Visits that were alike. */
 export interface RequestCounts {
@@ -107,7 +108,11 @@ export class MeasuredRequest {
 /** All requests of a node. */
 export class RequestMetrics {
   readonly #options: RequestMetricsOptions;
-  readonly #guests: Readonly<Record<RequestWire, Map<AnyEndpoint, Guests>>> = { rest: new Map(), rpc: new Map() };
+  readonly #guests: Readonly<Record<RequestWire, Map<AnyEndpoint, Guests>>> = {
+    rest: new Map(),
+    rpc: new Map(),
+    mcp: new Map(),
+  };
   readonly #strays = new Map<ErrorCode, number>();
 
   constructor(options: RequestMetricsOptions) {
@@ -116,7 +121,7 @@ export class RequestMetrics {
 
   /** A request for the endpoint, with the `traceparent` header that it came with. */
   begin(endpoint: AnyEndpoint, protocol: RequestProtocol, traceparent: string | undefined): MeasuredRequest {
-    const wire = protocol === "rest" ? protocol : "rpc";
+    const wire = protocol === "rest" || protocol === "mcp" ? protocol : "rpc";
     let guests = this.#guests[wire].get(endpoint);
     if (!guests) this.#guests[wire].set(endpoint, (guests = new Guests(endpoint, wire)));
     return new MeasuredRequest(this.#options, guests, protocol, traceparent);

@@ -38,7 +38,14 @@ export class WireCall implements Call {
   readonly headers: CallHeaders;
   readonly remoteAddress: string;
 
-  constructor(known: KnownOfCall, callers: Callers | undefined, request: WireRequest, response: WireResponse) {
+  /** `given` are headers that the wire has elsewhere; they stand in the place of the request's own. */
+  constructor(
+    known: KnownOfCall,
+    callers: Callers | undefined,
+    request: WireRequest,
+    response: WireResponse,
+    given?: CallHeaders,
+  ) {
     this.#callers = callers;
     this.#request = request;
     this.#response = response;
@@ -52,7 +59,7 @@ export class WireCall implements Call {
     const headers = readCallHeaders((name) => request.headers[name] as string | undefined);
     if (known.at !== undefined && headers.at !== undefined && headers.at !== known.at)
       throw invalid("the state to read is given twice, with different values: as a query and as Service-At");
-    this.headers = known.at === undefined ? headers : { ...headers, at: known.at };
+    this.headers = known.at === undefined && !given ? headers : { ...headers, ...given, at: known.at ?? given?.at };
     this.remoteAddress = readRemoteAddress(request);
   }
 

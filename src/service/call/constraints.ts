@@ -38,6 +38,8 @@ export interface TextConstraint {
 export interface NumberConstraint {
   readonly kind: "number";
   readonly min?: number | undefined;
+  /** Whether the number must be above `min`. */
+  readonly isAboveMin: boolean;
   readonly max?: number | undefined;
   readonly isFinite: boolean;
   readonly values?: readonly number[] | undefined;
@@ -124,6 +126,7 @@ function readRules(
       const bounds = {
         ...(greaterThan.case !== undefined && { min: Number(greaterThan.value) }),
         ...(lessThan.case !== undefined && { max: Number(lessThan.value) }),
+        isAboveMin: greaterThan.case === "gt",
         isFinite: "finite" in type.value && type.value.finite,
       };
       return {
@@ -138,12 +141,13 @@ function readRules(
 }
 
 function sayNumber(
-  { min, max, isFinite }: Pick<NumberConstraint, "min" | "max" | "isFinite">,
+  { min, max, isAboveMin, isFinite }: Pick<NumberConstraint, "min" | "max" | "isAboveMin" | "isFinite">,
   isInteger: boolean,
 ): string {
   const what = isInteger ? "a whole number" : isFinite && min === undefined ? "a finite number" : "a number";
+  if (isAboveMin) return `must be ${what} above ${min}${max === undefined ? "" : ` and at most ${max}`}`;
   if (min === undefined) return max === undefined ? `must be ${what}` : `must be ${what}, at most ${max}`;
-  return max === undefined ? `must be ${what}, at least ${min}` : `must be ${what} from ${min} to ${max}`;
+  return max === undefined ? `must be ${what} from ${min}` : `must be ${what} from ${min} to ${max}`;
 }
 
 function readText(rules: StringRules, where: string): TextConstraint {
@@ -178,7 +182,7 @@ function readKind(
   const [kind, ...more] = kinds;
   if (kind === undefined) return undefined;
   const [rule, ...others] = getOption(kind, predefined).cel;
-  const form = /^(?:this\.size\(\) <= (\d+) && )?this\.matches\('(\^[^'\\]+\$)'\)$/.exec(rule?.expression ?? "");
+  const form = /^(?:this\.size\(\) <= (\d+) && )?this\.matches\(r?'(\^[^']+\$)'\)$/.exec(rule?.expression ?? "");
   assert(rule && form && more.length + others.length === 0, `${where} has a rule for texts that is not understood`);
   const [, chars, pattern] = form;
   return { pattern: pattern!, charsMax: chars === undefined ? undefined : Number(chars), says: rule.message };

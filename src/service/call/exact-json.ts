@@ -126,7 +126,16 @@ export function jsonElements(message: Message, field: string): readonly string[]
   const elements = (
     inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)
   ) as unknown[];
-  return elements.map((element) => JSON.stringify(element));
+  const texts = elements.map((element) => JSON.stringify(element));
+  // Asked again, as by a check and then by a handler, they are there.
+  exact[textsKey]![field] = { ...carried, elements: texts };
+  return texts;
+}
+
+/** The elements of such a list in whichever form they are there, for those that only count them. */
+export function heldElements(message: Message, field: string): readonly unknown[] {
+  const exact = message as ExactMessage;
+  return exact[textsKey]?.[field] === undefined ? (exact[field] as unknown[]) : jsonElements(message, field);
 }
 
 function readJsonField(exact: ExactMessage, field: string): JsonValue | undefined {

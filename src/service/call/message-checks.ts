@@ -11,6 +11,7 @@ import { json } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { utf8Length } from "../../base/bytes.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { turn, type World } from "../../base/world.ts";
+import { getJsonKind, heldElements } from "./exact-json.ts";
 import {
   type Constraint,
   type FieldChoice,
@@ -64,19 +65,17 @@ export function compileCheck(type: DescMessage): CheckMessage {
 }
 
 function refuse(misfit: Misfit | undefined): void {
-  if (misfit) throw invalid(misfit.place === "" ? misfit.says : `${misfit.place} ${misfit.says}`);
+  if (misfit === undefined) return;
+  const { place, says } = misfit;
+  if (place === "") throw invalid(says);
+  // What is said of a message as a whole is a sentence of its own.
+  throw invalid(says.startsWith("must ") ? `${place} ${says}` : `${place}: ${says}`);
 }
 
 function within(place: string, misfit: Misfit | undefined): Misfit | undefined {
   if (misfit === undefined) return undefined;
   const { place: inner, says } = misfit;
-  if (inner === "" && !isSaidOfField(says)) return { place: "", says: `${place}: ${says}` };
   return { place: inner === "" || inner.startsWith("[") ? place + inner : `${place}.${inner}`, says };
-}
-
-/** What is said of a message as a whole is a sentence of its own. */
-function isSaidOfField(says: string): boolean {
-  return says.startsWith("must ");
 }
 
 /**
@@ -94,7 +93,8 @@ function compileMessage(
   known.set(type, entry);
   const fields = type.fields.flatMap((field) => {
     const check = compileField(field, known, isTop);
-    return check ? [{ localName: field.localName, name: field.name, check }] : [];
+    const { localName, name } = field;
+    return check ? [{ name, check, read: getJsonKind(field) ? heldElements : readField, localName }] : [];
   });
   const choices = readChoices(type).map(compileChoice);
   known.delete(type);
@@ -104,14 +104,18 @@ function compileMessage(
       const misfit = choice(value);
       if (misfit) return misfit;
     }
-    for (const { localName, name, check } of fields) {
-      const given = (value as Properties)[localName];
+    for (const { localName, name, read, check } of fields) {
+      const given = read(value as Properties, localName);
       const misfit = given === undefined ? undefined : check(given);
       if (misfit) return within(name, misfit);
     }
     return undefined;
   };
   return entry.check;
+}
+
+function readField(message: Properties, localName: string): unknown {
+  return message[localName];
 }
 
 function compileField(
@@ -121,7 +125,8 @@ function compileField(
 ): CheckValue | undefined {
   const constraint = readConstraint(field);
   const own = constraint && compileConstraint(constraint);
-  if (field.message === undefined || field.fieldKind === "map") return own;
+  // Only our own messages have rules; to look into any JSON would make its proto form.
+  if (!field.message?.typeName.startsWith("palimpsest.") || field.fieldKind === "map") return own;
   if (field.fieldKind === "message" && getOption(field, json).bareList) {
     // Its one field is the list that callers see.
     const [list] = field.message.fields;
@@ -149,11 +154,12 @@ function compileValue(constraint: TextConstraint | NumberConstraint | ListConstr
       return (value) => (fits(value as string) ? undefined : misfit);
     }
     case "number": {
-      const { min = -Infinity, max = Infinity, values, isFinite } = constraint;
+      const { min = -Infinity, max = Infinity, isAboveMin, values, isFinite } = constraint;
       return (value) => {
         const number = Number(value);
         // What is no number at all is within no bounds.
-        const isWithin = number >= min && number <= max && (!isFinite || Number.isFinite(number));
+        const isWithin =
+          number >= min && number <= max && !(isAboveMin && number === min) && (!isFinite || Number.isFinite(number));
         return isWithin && (values?.includes(number) ?? true) ? undefined : misfit;
       };
     }

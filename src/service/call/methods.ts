@@ -23,7 +23,6 @@ import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
-import { type CheckMessage, compileCheck } from "./message-checks.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
 
@@ -51,8 +50,6 @@ interface MethodEndpoint<Method extends DescMethodUnary | DescMethodServerStream
   readonly bodyFields: readonly DescField[];
   /** The request's fields that come from the query string. */
   readonly queryFields: readonly DescField[];
-  /** Refuses a request whose fields hold what the proto file does not allow. */
-  readonly check: CheckMessage;
   readonly rule: Rule;
 }
 
@@ -136,7 +133,6 @@ function buildEndpoint<Method extends DescMethodUnary | DescMethodServerStreamin
     bodyField,
     bodyFields,
     queryFields: rest.filter((field) => !bodyFields.includes(field)),
-    check: compileCheck(method.input),
     rule: methodRule,
   };
 }

@@ -6,9 +6,7 @@ import {
   GetDocResponseSchema,
   type DataService,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
-import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
-import { checkCollectionName } from "../../format/core/names.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
 import { expectedHash, expectsNone, tagged } from "../call/conditions.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
@@ -37,9 +35,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
   return {
     async insertDocs(request, context) {
       const docs = jsonElements(request, "docs");
-      if (docs.length === 0 || docs.length > limits.docsInsertMax)
-        throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const target = await databaseTarget(node, context, request.db);
       const bytes = docs.reduce((sum, doc) => sum + doc.length, 0);
       const { value, txid } = seen(
@@ -54,7 +50,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
       return { ids: [...value.ids], txid };
     },
     async updateDocs(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const input = {
         collection,
         filter: jsonText(request, "filter") ?? "{}",
@@ -71,7 +67,7 @@ function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "update
     },
     async deleteDocs(request, context) {
       const input = {
-        collection: checkCollectionName("collection", request.coll),
+        collection: request.coll,
         filter: jsonText(request, "filter") ?? "{}",
         multi: request.multi,
       };
@@ -128,7 +124,7 @@ function byId(node: NodeParts): Pick<DocumentHandlers, "putDoc" | "getDoc" | "de
 function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs" | "countDocs" | "groupDocs"> {
   return {
     async findDocs(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const sort = request.sort.map(({ path, direction }) => ({ path, direction }));
       const input = {
         collection,
@@ -148,7 +144,7 @@ function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs" | "countDoc
     },
     async countDocs(request, context) {
       const input = {
-        collection: checkCollectionName("collection", request.coll),
+        collection: request.coll,
         ...present({ filter: jsonText(request, "filter"), limit: request.limit }),
       };
       const target = await databaseTarget(node, context, request.db);
@@ -160,7 +156,7 @@ function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs" | "countDoc
     },
     async groupDocs(request, context) {
       const input = {
-        collection: checkCollectionName("collection", request.coll),
+        collection: request.coll,
         path: request.path,
         ...present({ filter: jsonText(request, "filter"), limit: request.limit }),
       };
@@ -185,7 +181,7 @@ type CatalogCalls = "createDocIndex" | "listDocIndexes" | "dropDocIndex" | "list
 function catalog(node: NodeParts): Pick<DocumentHandlers, CatalogCalls> {
   return {
     async createDocIndex(request, context) {
-      const input = { collection: checkCollectionName("collection", request.coll), path: request.path };
+      const input = { collection: request.coll, path: request.path };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,
@@ -194,7 +190,7 @@ function catalog(node: NodeParts): Pick<DocumentHandlers, CatalogCalls> {
       return { ...value, txid };
     },
     async listDocIndexes(request, context) {
-      const input = { collection: checkCollectionName("collection", request.coll) };
+      const input = { collection: request.coll };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,
@@ -203,7 +199,7 @@ function catalog(node: NodeParts): Pick<DocumentHandlers, CatalogCalls> {
       return { indexes: [...value.indexes], txid };
     },
     async dropDocIndex(request, context) {
-      const input = { collection: checkCollectionName("collection", request.coll), path: request.path };
+      const input = { collection: request.coll, path: request.path };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,

@@ -14,9 +14,6 @@ import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
 function parseBatch(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
-  if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {
-    throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
-  }
   let textBytes = 0;
   const statements = request.stmts.map((statement) => {
     // The texts of a batch together are bounded like one: they are read on the main thread.

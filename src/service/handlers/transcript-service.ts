@@ -2,7 +2,7 @@
 import type { DataService, ListTurnsRequest } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkSessionId, checkText, parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
+import { parseDatabaseSpec, parseProfileDatabaseName } from "../../format/core/names.ts";
 import { checkTurnList, type TurnListInput } from "../../model/transcript/turn-list.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector, turnMessage } from "../call/data-messages.ts";
@@ -17,9 +17,8 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
   return async (request, context) => {
     const content = jsonText(request, "content") ?? "null";
     const embedding = request.embedding && requiredVector("embedding", request.embedding);
-    checkText("role", request.role, limits.roleBytesMax);
     const input = {
-      sessionId: checkSessionId(request.session),
+      sessionId: request.session,
       role: request.role,
       content,
       ...present({ embedding, subject: request.subject }),
@@ -67,7 +66,7 @@ export function transcriptHandlers(node: NodeParts): TranscriptHandlers {
   return {
     appendTurn: appendTurn(node),
     async listTurns(request, context) {
-      const sessionId = checkSessionId(request.session);
+      const sessionId = request.session;
       const page = parsePage(request, sessionId);
       const target = await databaseTarget(node, context, request.db);
       if (page) {
@@ -85,7 +84,7 @@ export function transcriptHandlers(node: NodeParts): TranscriptHandlers {
       return { turns: value.turns.map(turnMessage), txid };
     },
     async searchTurns(request, context) {
-      const sessionId = checkSessionId(request.session);
+      const sessionId = request.session;
       const vector = requiredVector("vector", request.vector);
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(

@@ -7,9 +7,8 @@ import {
   type DataService,
   type VectorInput as VectorInputMessage,
 } from "../../../gen/palimpsest/v1/data_pb.ts";
-import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkCollectionName } from "../../format/core/names.ts";
 import type { VectorInput, VectorItem } from "../../model/vectors/vector-collections.ts";
 import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present, requiredVector } from "../call/data-messages.ts";
@@ -51,7 +50,7 @@ function sumVectorBytes(vectors: readonly VectorInput[]): number {
 function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsertVectors"> {
   return {
     async upsertVector(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const vector = parseInput("", request);
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
@@ -66,9 +65,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
       return { txid };
     },
     async upsertVectors(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
-      if (request.vectors.length === 0 || request.vectors.length > limits.vectorBatchMax)
-        throw invalid(`vectors must hold 1 to ${limits.vectorBatchMax} vectors`);
+      const collection = request.coll;
       const vectors = request.vectors.map((vector, at) => parseInput(`vectors[${at}].`, vector));
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
@@ -88,7 +85,7 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
 function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "deleteVectors"> {
   return {
     async deleteVector(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const target = await databaseTarget(node, context, request.db);
       const { txid } = seen(
         context,
@@ -97,7 +94,7 @@ function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "delet
       return { txid };
     },
     async deleteVectors(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const input = {
         collection,
         ids: request.ids,
@@ -116,7 +113,7 @@ function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "delet
 function searchers(node: NodeParts): Pick<VectorHandlers, "searchVectors"> {
   return {
     async searchVectors(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const { id, metric, includeMetadata } = request;
       const input = {
         collection,
@@ -153,7 +150,7 @@ function readers(node: NodeParts): Pick<VectorHandlers, "listVectors" | "getVect
   return {
     async listVectors(request, context) {
       const input = {
-        collection: checkCollectionName("collection", request.coll),
+        collection: request.coll,
         includeVectors: request.includeVectors,
         ...present({ limit: request.limit, cursor: request.cursor, filter: request.filter }),
       };
@@ -168,7 +165,7 @@ function readers(node: NodeParts): Pick<VectorHandlers, "listVectors" | "getVect
       return { vectors, txid, ...present({ nextCursor: value.nextCursor }) };
     },
     async getVector(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
+      const collection = request.coll;
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(
         context,

@@ -8,8 +8,6 @@
 import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareQuestion } from "../../ai/answering.ts";
 import { invalid } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits.ts";
-import { checkText } from "../../format/core/names.ts";
 import { consult, requireAssistant } from "./assistants.ts";
 import type { ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
@@ -23,8 +21,6 @@ export function askHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Memory
       const assistant = await requireAssistant(node, context, request, "ask");
       const { question, types, sessionId, source, k, includeSuperseded } = request;
       if (question.trim() === "") throw invalid("question must not be blank");
-      // It is also what recall looks for.
-      checkText("question", question, limits.recallQueryBytesMax);
       const { memories, txid } = await recallFrom(node, context, request, {
         query: question,
         includeSuperseded,

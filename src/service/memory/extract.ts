@@ -23,8 +23,7 @@ import { parseProposed } from "./review.ts";
 import { findProfileTarget } from "../handlers/targets.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 
-/** Turns of one extraction, and their JSON: about 60,000 tokens. */
-export const extractTurnsMax = 500;
+/** The JSON of the turns of one extraction: about 60,000 tokens. */
 export const extractTurnsBytesMax = 256 * 1024;
 
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
@@ -33,8 +32,8 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
   if (utf8Length(text) > extractTurnsBytesMax)
     throw invalid(`turns must be at most ${extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`);
   const turns = parseExact(text) as readonly Readonly<Record<string, unknown>>[];
-  if (turns.length === 0 || turns.length > extractTurnsMax)
-    throw invalid(`turns must hold 1 to ${extractTurnsMax} turns`);
+  // Behind the policy, which has the first word.
+  if (turns.length === 0) throw invalid("turns must hold at least one turn");
   return turns.map((turn, at) => {
     const { role, content } = turn;
     if (typeof role !== "string") throw invalid(`turns[${at}].role must be a string`);
@@ -48,8 +47,6 @@ function parseTurns(request: ExtractRequest): SpokenTurn[] {
 type Provenance = Pick<MemoryInput, "sessionId" | "source" | "proposed">;
 
 function parseProvenance({ sessionId, source, status }: ExtractRequest): Provenance {
-  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
-  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
   return present({ sessionId, source, proposed: parseProposed("status", status) });
 }
 

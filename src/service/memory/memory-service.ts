@@ -3,7 +3,6 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MemoryService, SessionSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
-import { checkSessionId } from "../../format/core/names.ts";
 import { checkSessionList, type SessionRecord } from "../../model/transcript/sessions.ts";
 import { askHandlers } from "./ask.ts";
 import { calibrateHandlers } from "./calibrate.ts";
@@ -101,7 +100,7 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
     },
 
     async endSession(request, context) {
-      const sessionId = checkSessionId(request.sid);
+      const sessionId = request.sid;
       const target = await findProfileTarget(node, context, request);
       // A session of a profile that never existed has nothing to end.
       if (!target) return { txid: seen(context, unborn).txid };

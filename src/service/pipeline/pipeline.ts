@@ -15,9 +15,11 @@ import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./caller-check.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "../call/call.ts";
 import { checkState } from "../../format/core/state-names.ts";
+import { checkConditions } from "../call/conditions.ts";
 import { readIdempotency } from "../call/idempotency.ts";
 import type { Context, HandlerTable } from "../call/context.ts";
-import { isStream } from "../call/methods.ts";
+import { compileCheck } from "../call/message-checks.ts";
+import { allEndpoints, isStream } from "../call/methods.ts";
 
 export interface PipelineOptions {
   readonly handlers: HandlerTable;
@@ -39,6 +41,9 @@ export interface PipelineOptions {
   /** Told of every call when it is over, however it ended. Must neither throw nor take long. */
   readonly audit?: ((context: Context, result: Outcome) => void) | undefined;
 }
+
+/** By endpoint: refuses a request whose fields hold what the proto file does not allow. */
+const checks = new Map(allEndpoints.map((endpoint) => [endpoint, compileCheck(endpoint.method.input)]));
 
 /** How a call ended. */
 export type Outcome =
@@ -69,7 +74,7 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     if (authorization && !isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
     context.admitted = true;
     readHeaders(call, context);
-    const checked = call.endpoint.check(call.message, options.world);
+    const checked = checks.get(call.endpoint)?.(call.message, options.world);
     if (checked) await checked;
     context.deadlineMs = Math.min(options.world.monotonicMs() + options.requestTimeoutMs, call.deadlineMs ?? Infinity);
     if (call.endpoint.rule.control) rate.take(getCaller(context));
@@ -242,6 +247,7 @@ function readHeaders(call: Call, context: Context): void {
   }
   context.consistency = consistency;
   context.durable ||= durability === "durable";
+  checkConditions(call);
   context.idempotency = readIdempotency(call);
   context.at = readAt(call);
 }

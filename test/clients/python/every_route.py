@@ -192,6 +192,18 @@ async def branches(client: Any, ns: str) -> None:
     assert await held(db) == ["on main"]
 
 
+async def feed(client: Any, ns: str) -> None:
+    db = client.profile(ns, "watched")
+    await settle(db.remember(Fact("told", topic_key="t")))
+    told: list[Any] = []
+    events = db.watch(after=0)
+    while not told or told[-1].kind == "position":
+        told.append(await events.__anext__() if hasattr(events, "__anext__") else next(events))
+    await settle(events.aclose() if hasattr(events, "aclose") else events.close())
+    assert [(event.kind, event.txid) for event in told] == [("position", 0), ("changes", 1)]
+    assert [(change.kind, change.op) for change in told[1].changes] == [("memory", "created")]
+
+
 async def control(client: Any, ns: str, name: str) -> None:
     assert f"{ns}--alice" in [database.name for database in await settle(client.databases())]
     namespace = client.namespace(ns)
@@ -215,6 +227,7 @@ async def everything(client: Any, suffix: str) -> None:
     await tools(client, f"tools{suffix}")
     await talk(client, f"talk{suffix}")
     await branches(client, f"py{suffix}")
+    await feed(client, f"py{suffix}")
     await control(client, f"py{suffix}", f"tools{suffix}")
 
 

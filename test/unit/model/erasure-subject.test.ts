@@ -242,6 +242,16 @@ test("too many records are refused and stay", () => {
   expect(listTurns(view(), { sessionId: "s", subject: "a", limit: 5 }).turns).toHaveLength(5);
 });
 
+test("a subject of more bytes than a transaction's log holds is refused before anything is written", () => {
+  const value = new Uint8Array((1 << 20) - 1_000).fill(7);
+  for (let n = 0; n < 129; n++) write((tx) => kvPut(tx, { ns: "big", key: `k${n}`, value, subject: "a" }));
+  expect(() => eraseSubject("a")).toThrow("the target's records have more than 134217728 bytes");
+  expect(kvList(view(), { ns: "big", limit: 1_000 }).keys).toHaveLength(129);
+  write((tx) => erase(tx, { couponId: "ers_one", target: { kind: "key", ns: "big", key: "k0" }, traceKey: key }));
+  expect(eraseSubject("a")).toMatchObject({ found: true, kinds: { keys: 128 } });
+  expect(kvList(view(), { ns: "big" }).keys).toEqual([]);
+});
+
 test("whatever removes a record removes its subject, and numbers that are given again have none", () => {
   const step = fc.record({ act: fc.integer({ min: 0, max: 9 }), n: fc.integer({ min: 0, max: 2 }) });
   fc.assert(

@@ -14,7 +14,7 @@ Json = Any
 class CreateDatabaseRequest(TypedDict, total=False):
     """What ControlService.CreateDatabase takes."""
     name: Required[str]
-    """1 to 64 characters of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, without `--` (profiles own that)."""
+    """1 to 64 characters of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, without `--` (profiles own that). Must be 1 to 64 characters of a-z, 0-9, _ and -, start with a letter or digit, and not contain -- (that form belongs to profiles)."""
 
 
 class MintDatabaseTokenRequest(TypedDict, total=False):
@@ -44,19 +44,19 @@ class MemoryInputDict(TypedDict, total=False):
     type: Required[str]
     """`fact`, `event`, `instruction` or `task`."""
     summary: Required[str]
-    """A one-line gist, found by its words; not blank, at most 8 KiB."""
+    """A one-line gist, found by its words; not blank, at most 8 KiB. Must be 1 to 8192 bytes of UTF-8 text."""
     content: Required[Json]
     """The full payload: any JSON, at most 1 MiB; null is a value like any other."""
     topic_key: str | None
-    """The topic on which a `fact` or `instruction` supersedes the one before; refused on other types."""
+    """The topic on which a `fact` or `instruction` supersedes the one before; refused on other types. Must be 1 to 512 bytes of UTF-8 text."""
     keywords: str | None
-    """Further words to be found by, separated by spaces."""
+    """Further words to be found by, separated by spaces. Must be at most 8192 bytes of UTF-8 text."""
     embedding: Sequence[float] | None
     """The memory's vector. Absent: the node makes one where an embedder is configured (not for tasks)."""
     session_id: str | None
-    """The session it comes from, 1 to 128 bytes."""
+    """The session it comes from, 1 to 128 bytes. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
-    """The agent it comes from; provenance, not identity."""
+    """The agent it comes from; provenance, not identity. Must be 1 to 256 bytes of UTF-8 text."""
     ttl: int | None
     """Lifetime in seconds of a `task`, clamped by the policy's `memory.task_ttl_max_secs`; refused on other types."""
     metadata: Mapping[str, Json] | None
@@ -66,7 +66,7 @@ class MemoryInputDict(TypedDict, total=False):
     status: str | None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text."""
     valid_from: int | None
     """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
     valid_until: int | None
@@ -78,13 +78,13 @@ class MemoryInputDict(TypedDict, total=False):
 class MemoryLinkInputDict(TypedDict, total=False):
     """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
     memory_id: str | None
-    """A memory of the branch."""
+    """A memory of the branch. Must be 1 to 64 bytes of UTF-8 text."""
     session_id: str | None
-    """A session."""
+    """A session. Must be 1 to 128 bytes of UTF-8 text."""
     seq: int | None
     """The number of a turn of the session, from 1."""
     turn_id: str | None
-    """The id that a turn of the session was appended with, in the place of its number."""
+    """The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 class IngestRequest(TypedDict, total=False):
@@ -100,7 +100,7 @@ class UpdateMemoryRequest(TypedDict, total=False):
     metadata: Mapping[str, Json] | None
     """What else is to be known of it, in the place of all that was: an object as with Ingest. `{}` takes it away. Absent: as it was."""
     keywords: str | None
-    """Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were."""
+    """Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were. Must be at most 8192 bytes of UTF-8 text."""
     ttl: int | None
     """Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was."""
     completed: bool | None
@@ -120,11 +120,11 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
     topic_key: str | None
-    """Memories of exactly this topic only."""
+    """Memories of exactly this topic only. Must be 1 to 512 bytes of UTF-8 text."""
     session_id: str | None
-    """Memories of this session only."""
+    """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
-    """Memories that this agent ingested only."""
+    """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
     created_from: int | None
     """Memories stored at or after this time, in Unix milliseconds."""
     created_to: int | None
@@ -138,17 +138,17 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     cursor: str | None
     """`next_cursor` of the call before."""
     status: str | None
-    """Memories in these states only, as with ListMemories. Absent: `active`, and what is included."""
+    """Memories in these states only, as with ListMemories. Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas."""
     include_completed: bool | None
     """Also tasks that were completed."""
     subject: str | None
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int | None
     """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
     derived_from_memory: str | None
-    """Memories that were derived from this memory only."""
+    """Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text."""
     derived_from_session: str | None
-    """Memories that were derived from turns of this session only."""
+    """Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     derived_from_seq: int | None
     """With `derived_from_session`: from the turn of this number only."""
 
@@ -176,17 +176,17 @@ class TypeCounts(TypedDict, total=False):
 class RecallRequest(TypedDict, total=False):
     """What MemoryService.Recall takes. At least one of `query`, `embedding` and `topic_key` must be given."""
     query: str | None
-    """Free text for the keyword channel; plain words, never a query language. Also embedded where the node can."""
+    """Free text for the keyword channel; plain words, never a query language. Also embedded where the node can. Must be at most 16384 bytes of UTF-8 text."""
     embedding: Sequence[float] | None
     """The query's vector, for the vector channel. One of another dimension than the profile's vectors is passed over."""
     topic_key: str | None
-    """An exact topic; weighs more than the other channels together."""
+    """An exact topic; weighs more than the other channels together. Must be 1 to 512 bytes of UTF-8 text."""
     types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
     session_id: str | None
-    """Memories of this session only."""
+    """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
-    """Memories that this agent ingested only."""
+    """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
     k: int | None
     """How many memories, at most 1000; more are given as 1000. With `k_per_type` and without `k`, as many as that says. Turns are as many at most, 8 without `k`."""
     include_superseded: bool | None
@@ -206,13 +206,13 @@ class RecallRequest(TypedDict, total=False):
     until: int | None
     """Memories stored, and turns appended, before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
     prefer_session_id: str | None
-    """Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in."""
+    """Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in. Must be 1 to 128 bytes of UTF-8 text."""
     k_per_type: TypeCounts | None
     """So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list."""
     include_completed: bool | None
     """Also tasks that were completed."""
     subject: str | None
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int | None
     """Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds."""
     include_invalid: bool | None
@@ -232,7 +232,7 @@ class ContextSectionInput(TypedDict, total=False):
 class GetContextRequest(TypedDict, total=False):
     """What MemoryService.GetContext takes."""
     query: str | None
-    """What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty."""
+    """What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty. Must be at most 16384 bytes of UTF-8 text."""
     embedding: Sequence[float] | None
     """The query's vector, as Recall takes it."""
     max_tokens: int | None
@@ -242,7 +242,7 @@ class GetContextRequest(TypedDict, total=False):
     sections: Sequence[ContextSectionInput] | None
     """The sections in their order, each once. None: all five, in the order in which they are listed there."""
     session_id: str | None
-    """The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active."""
+    """The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active. Must be 1 to 128 bytes of UTF-8 text."""
     now: int | None
     """The time that ages are measured against and at which memories hold in the world, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here."""
 
@@ -250,13 +250,13 @@ class GetContextRequest(TypedDict, total=False):
 class AskRequest(TypedDict, total=False):
     """What MemoryService.Ask takes."""
     question: Required[str]
-    """The question; not blank."""
+    """The question; not blank. Must be at most 16384 bytes of UTF-8 text."""
     types: Sequence[str] | None
     """Memories of these types only. Absent: all; an empty list matches nothing."""
     session_id: str | None
-    """Memories of this session only."""
+    """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
-    """Memories that this agent ingested only."""
+    """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
     k: int | None
     """How many memories the model sees, at most 1000."""
     include_superseded: bool | None
@@ -268,9 +268,9 @@ class ExtractRequest(TypedDict, total=False):
     turns: Required[Sequence[Mapping[str, Json]]]
     """The turns, 1 to 500 in at most 256 KiB of JSON, each an object with `role` (string) and `content` (any JSON); other members are ignored and stay on the node."""
     session_id: str | None
-    """The session that the memories will carry."""
+    """The session that the memories will carry. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
-    """The agent that the memories will carry."""
+    """The agent that the memories will carry. Must be 1 to 256 bytes of UTF-8 text."""
     dry_run: bool | None
     """Propose only; nothing is written."""
     status: str | None
@@ -282,31 +282,31 @@ class CreateErasureRequest(TypedDict, total=False):
     memory_id: str | None
     """Target: one memory. Unknown: `not_found` (404)."""
     topic_key: str | None
-    """Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404)."""
+    """Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404). Must be 1 to 512 bytes of UTF-8 text."""
     type: str | None
     """The type that goes with `topic_key`."""
     session_id: str | None
-    """Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown."""
+    """Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown. Must be 1 to 128 bytes of UTF-8 text."""
     turns: bool | None
     """With `session_id`: also the session's transcript."""
     seq: int | None
     """Target, with `session_id`: only the turn of this number, from 1, with its words, vector and metadata; the session forgets the operations that it knows. Unknown: `not_found` (404)."""
     path: str | None
-    """Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404)."""
+    """Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404). Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be 1 to 1024 bytes of UTF-8 text."""
     kv_ns: str | None
-    """Target: `key` in this namespace of keys. Unknown: `not_found` (404)."""
+    """Target: `key` in this namespace of keys. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -."""
     key: str | None
-    """The key that goes with `kv_ns`."""
+    """The key that goes with `kv_ns`. Must be 1 to 512 bytes of UTF-8 text."""
     collection: str | None
-    """Target: the document `doc_id` of this collection. Unknown: `not_found` (404)."""
+    """Target: the document `doc_id` of this collection. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -."""
     doc_id: str | None
-    """The `_id` of the document that goes with `collection`."""
+    """The `_id` of the document that goes with `collection`. Must be 1 to 512 bytes of UTF-8 text."""
     vector_collection: str | None
-    """Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404)."""
+    """Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -."""
     vector_id: str | None
-    """The id of the vector that goes with `vector_collection`."""
+    """The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text."""
     subject: str | None
-    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404)."""
+    """Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class ReembedRequest(TypedDict, total=False):
@@ -334,29 +334,29 @@ class PutProfilePolicyRequest(TypedDict, total=False):
 class AppendTurnRequest(TypedDict, total=False):
     """What DataService.AppendTurn takes."""
     role: Required[str]
-    """Who spoke, at most 64 bytes."""
+    """Who spoke, at most 64 bytes. Must be 1 to 64 bytes of UTF-8 text."""
     content: Required[Json]
     """What was said: any JSON, at most 1 MiB."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class TurnInput(TypedDict, total=False):
     """A turn to be appended."""
     role: Required[str]
-    """Who spoke, at most 64 bytes."""
+    """Who spoke, at most 64 bytes. Must be 1 to 64 bytes of UTF-8 text."""
     content: Required[Json]
     """What was said: any JSON, at most 1 MiB."""
     turn_id: str | None
-    """The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there."""
+    """The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there. Must be 1 to 128 bytes of UTF-8 text."""
     metadata: Mapping[str, Json] | None
     """What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`."""
     embedding: Sequence[float] | None
     """Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class AppendTurnsRequest(TypedDict, total=False):
@@ -364,7 +364,7 @@ class AppendTurnsRequest(TypedDict, total=False):
     turns: Required[Sequence[TurnInput]]
     """The turns, 1 to 1000, in their order, with at most 16 MiB of content and metadata. One that is not valid fails them all."""
     operation_id: str | None
-    """Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database."""
+    """Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 class DeleteTurnsRequest(TypedDict, total=False):
@@ -376,11 +376,11 @@ class DeleteTurnsRequest(TypedDict, total=False):
     seq: int | None
     """The turn with this number."""
     turn_id: str | None
-    """The turn with this id."""
+    """The turn with this id. Must be 1 to 128 bytes of UTF-8 text."""
     all: bool | None
     """All turns of the session."""
     operation_id: str | None
-    """Makes the call idempotent, as of AppendTurns."""
+    """Makes the call idempotent, as of AppendTurns. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 class ExpectedTurn(TypedDict, total=False):
@@ -388,9 +388,9 @@ class ExpectedTurn(TypedDict, total=False):
     seq: int | None
     """Its number."""
     turn_id: str | None
-    """Its id."""
+    """Its id. Must be 1 to 128 bytes of UTF-8 text."""
     content_sha256: str | None
-    """SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit)."""
+    """SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit). Must be a hash, 64 hexadecimal digits in lower case."""
 
 
 class ReplaceTurnsRequest(TypedDict, total=False):
@@ -400,7 +400,7 @@ class ReplaceTurnsRequest(TypedDict, total=False):
     turns: Sequence[TurnInput] | None
     """The turns in their place, as of AppendTurns, 0 to 1000. The id of a turn that stays is `conflict` (409)."""
     operation_id: str | None
-    """Makes the call idempotent, as of AppendTurns."""
+    """Makes the call idempotent, as of AppendTurns. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 class SearchTurnsRequest(TypedDict, total=False):
@@ -414,7 +414,7 @@ class SearchTurnsRequest(TypedDict, total=False):
 class SqlStatement(TypedDict, total=False):
     """One SQL statement."""
     q: Required[str]
-    """The statement, in SQLite's dialect; one statement only."""
+    """The statement, in SQLite's dialect; one statement only. Must be at most 1048576 bytes of UTF-8 text."""
     params: Json
     """An array binds by position, an object by name. Null, booleans (as 0 and 1), numbers and strings bind as themselves, `{'$base64': '...'}` as a blob, other objects and arrays as JSON text."""
 
@@ -452,7 +452,7 @@ class ValueInput(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no value under the key."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class PutValuesRequest(TypedDict, total=False):
@@ -480,7 +480,7 @@ class InsertDocsRequest(TypedDict, total=False):
     docs: Required[Sequence[Mapping[str, Json]]]
     """The documents, at most 1000 of at most 1 MiB each. `_id` is a string; without one a document gets a ULID. An `_id` that exists is `already_exists` (409)."""
     subject: str | None
-    """Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by."""
+    """Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by. Must be 1 to 256 bytes of UTF-8 text."""
 
 
 class PutDocRequest(TypedDict, total=False):
@@ -492,7 +492,7 @@ class PutDocRequest(TypedDict, total=False):
     if_absent: bool | None
     """Only if there is no document with this `_id`. Otherwise `conflict` (412)."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class FindDocsRequest(TypedDict, total=False):
@@ -556,7 +556,7 @@ class GroupDocsRequest(TypedDict, total=False):
 class UpsertVectorRequest(TypedDict, total=False):
     """What DataService.UpsertVector takes."""
     id: Required[str]
-    """The vector's id, at most 256 bytes."""
+    """The vector's id, at most 256 bytes. Must be 1 to 256 bytes of UTF-8 text."""
     embedding: Required[Sequence[float]]
     """The vector, of the collection's dimension."""
     metadata: Mapping[str, Json] | None
@@ -564,19 +564,19 @@ class UpsertVectorRequest(TypedDict, total=False):
     metric: str | None
     """Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class VectorInput(TypedDict, total=False):
     """A vector to be stored."""
     id: Required[str]
-    """Its id, at most 256 bytes."""
+    """Its id, at most 256 bytes. Must be 1 to 256 bytes of UTF-8 text."""
     embedding: Required[Sequence[float]]
     """Its numbers."""
     metadata: Mapping[str, Json] | None
     """Its metadata, as of UpsertVector."""
     subject: str | None
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class UpsertVectorsRequest(TypedDict, total=False):
@@ -590,7 +590,7 @@ class UpsertVectorsRequest(TypedDict, total=False):
 class DeleteVectorsRequest(TypedDict, total=False):
     """What DataService.DeleteVectors takes: either `ids` or `filter`."""
     ids: Sequence[str] | None
-    """Ids of the vectors, at most 1000."""
+    """Ids of the vectors, at most 1000. Must hold at most 1000 items, each must be 1 to 256 bytes of UTF-8 text."""
     filter: Mapping[str, Json] | None
     """A filter over metadata in the language of DataService.FindDocs; one that holds of nothing but a vector without metadata deletes those, `{}` all."""
     cursor: str | None
@@ -608,7 +608,7 @@ class SearchVectorsRequest(TypedDict, total=False):
     metric: str | None
     """`cosine`, `dot` or `euclid`. Absent: the collection's, or `cosine` where none was declared; a declared one is the only one that is taken. The lengths of vectors that were stored before these metrics came count as 1."""
     id: str | None
-    """Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404)."""
+    """Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404). Must be 1 to 256 bytes of UTF-8 text."""
     include_vectors: bool | None
     """Whether hits have their numbers, as of GetVector: at most 262,144 numbers, so with 1,024 dimensions `k` up to 256."""
     include_metadata: bool | None
@@ -618,19 +618,19 @@ class SearchVectorsRequest(TypedDict, total=False):
 class PutFileRequest(TypedDict, total=False):
     """What FileService.PutFile takes."""
     text: Required[str]
-    """The text: at most 1 MiB of UTF-8, without U+0000; it may be empty."""
+    """The text: at most 1 MiB of UTF-8, without U+0000; it may be empty. Must be at most 1048576 bytes of UTF-8 text."""
     if_match: str | None
-    """Only if the file has this hash; `*`: only if there is a file."""
+    """Only if the file has this hash; `*`: only if there is a file. Must be a hash, 64 hexadecimal digits in lower case, or *."""
     if_absent: bool | None
     """Only if there is no file at the path."""
     subject: str | None
-    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none."""
+    """Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class FileEdit(TypedDict, total=False):
     """One change of a text: `old_text`, `after_line`, or `first_line` and `last_line` say where, `text` what is to be there."""
     old_text: str | None
-    """Replaces this text, which must occur exactly once."""
+    """Replaces this text, which must occur exactly once. Must be 1 to 1048576 bytes of UTF-8 text."""
     replace_all: bool | None
     """With `old_text`: replaces it wherever it occurs, once or more often."""
     after_line: int | None
@@ -640,7 +640,7 @@ class FileEdit(TypedDict, total=False):
     last_line: int | None
     """to this one; an empty `text` deletes them."""
     text: str | None
-    """The new text."""
+    """The new text. Must be at most 1048576 bytes of UTF-8 text."""
 
 
 class EditFileRequest(TypedDict, total=False):
@@ -648,13 +648,13 @@ class EditFileRequest(TypedDict, total=False):
     edits: Required[Sequence[FileEdit]]
     """The changes, 1 to 100, each of what the ones before it left."""
     if_match: str | None
-    """Only if the file has this hash, as for PutFile."""
+    """Only if the file has this hash, as for PutFile. Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
 class MoveFilesRequest(TypedDict, total=False):
     """What FileService.MoveFiles takes."""
     to: Required[str]
-    """The path that it is to have; not within itself."""
+    """The path that it is to have; not within itself. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be 1 to 1024 bytes of UTF-8 text."""
     overwrite: bool | None
     """Whether files that are in the way are replaced."""
 
@@ -662,9 +662,9 @@ class MoveFilesRequest(TypedDict, total=False):
 class SearchFilesRequest(TypedDict, total=False):
     """What FileService.SearchFiles takes."""
     query: Required[str]
-    """What is looked for, in words: 1 byte to 16 KiB."""
-    folder: str | None
-    """Only files below this folder."""
+    """What is looked for, in words: 1 byte to 16 KiB. Must be 1 to 16384 bytes of UTF-8 text."""
+    folder: Json | None
+    """Only files below this folder. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be at most 1024 bytes of UTF-8 text, or empty."""
     k: int | None
     """How many files at most, 1 to 100."""
 
@@ -700,9 +700,9 @@ class ReadAuditQuery(TypedDict, total=False):
     to: int
     """Events before this time, in Unix milliseconds. Absent: now."""
     action: str
-    """An exact action, or a prefix that ends in a dot, such as `memory.`."""
+    """An exact action, or a prefix that ends in a dot, such as `memory.`. Must be the name of an action, or the beginning of one that ends in a dot."""
     profile: str
-    """Events of this profile only."""
+    """Events of this profile only. Must be 1 to 64 characters of a-z, 0-9, _ and -, start with a letter or digit, not end in -, and not contain --."""
     outcome: str
     """`ok`, `denied` or `error`."""
     limit: int
@@ -738,21 +738,21 @@ class ListProfilesQuery(TypedDict, total=False):
 class IngestQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/memories."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ListMemoriesQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/memories."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     types: str
-    """Memories of these types only, separated by commas. Absent: all."""
+    """Memories of these types only, separated by commas. Absent: all. Must be among fact, event, instruction and task, separated by commas."""
     topic_key: str
-    """Memories of exactly this topic only."""
+    """Memories of exactly this topic only. Must be 1 to 512 bytes of UTF-8 text."""
     session_id: str
-    """Memories of this session only."""
+    """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str
-    """Memories that this agent ingested only."""
+    """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
     created_from: int
     """Memories stored at or after this time, in Unix milliseconds."""
     created_to: int
@@ -768,17 +768,17 @@ class ListMemoriesQuery(TypedDict, total=False):
     cursor: str
     """`next_cursor` of the page before, in the same order."""
     status: str
-    """Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included."""
+    """Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas."""
     include_completed: bool
     """Also tasks that were completed."""
     subject: str
-    """Memories of this subject only."""
+    """Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text."""
     valid_at: int
     """Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold."""
     derived_from_memory: str
-    """Memories that were derived from this memory only."""
+    """Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text."""
     derived_from_session: str
-    """Memories that were derived from turns of this session only."""
+    """Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     derived_from_seq: int
     """With `derived_from_session`: from the turn of this number only."""
     at: str
@@ -788,7 +788,7 @@ class ListMemoriesQuery(TypedDict, total=False):
 class GetMemoryQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -796,21 +796,21 @@ class GetMemoryQuery(TypedDict, total=False):
 class UpdateMemoryQuery(TypedDict, total=False):
     """The query of PATCH /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ForgetMemoryQuery(TypedDict, total=False):
     """The query of DELETE /v1/memory/{ns}/{profile}/memories/{id}."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class GetHistoryQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/history."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     topic_key: str
-    """The topic."""
+    """The topic. Must be 1 to 512 bytes of UTF-8 text."""
     type: str
     """Its type, `fact` or `instruction`: each has a history of its own."""
     id: str
@@ -824,19 +824,19 @@ class GetHistoryQuery(TypedDict, total=False):
 class ReviewMemoryQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/review."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ForgetMemoriesQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/forget."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class RecallQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/recall."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -844,7 +844,7 @@ class RecallQuery(TypedDict, total=False):
 class GetContextQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/context."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -852,7 +852,7 @@ class GetContextQuery(TypedDict, total=False):
 class AskQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/ask."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -860,13 +860,13 @@ class AskQuery(TypedDict, total=False):
 class ExtractQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/extract."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ListSessionsQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/sessions."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     limit: int
     """How many sessions, at most 1000."""
     cursor: str
@@ -882,37 +882,37 @@ class EndSessionQuery(TypedDict, total=False):
     turns: bool
     """Also drop the session's transcript."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class CreateErasureQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/erasures."""
     branch: str
-    """The branch. Absent: `main`. Other branches keep what they hold, and block the erasure until they are without it."""
+    """The branch. Absent: `main`. Other branches keep what they hold, and block the erasure until they are without it. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ListErasuresQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/erasures."""
     branch: str
-    """Only erasures that were asked for on this branch. Absent: those of all branches."""
+    """Only erasures that were asked for on this branch. Absent: those of all branches. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class GetErasureQuery(TypedDict, total=False):
     """The query of GET /v1/memory/{ns}/{profile}/erasures/{id}."""
     branch: str
-    """The branch that it was asked for on; of another one it is `not_found`. Absent: any."""
+    """The branch that it was asked for on; of another one it is `not_found`. Absent: any. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ReembedQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/reembed."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class CalibrateQuery(TypedDict, total=False):
     """The query of POST /v1/memory/{ns}/{profile}/calibrate."""
     branch: str
-    """The branch. Absent: `main`."""
+    """The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
 
 
 class ListTurnsQuery(TypedDict, total=False):
@@ -930,11 +930,11 @@ class ListTurnsQuery(TypedDict, total=False):
     to_seq: int
     """Only turns with this number or a lower one."""
     role: str
-    """Only turns of this role."""
+    """Only turns of this role. Must be 1 to 64 bytes of UTF-8 text."""
     filter: str
     """Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`."""
     subject: str
-    """Only turns of this subject."""
+    """Only turns of this subject. Must be 1 to 256 bytes of UTF-8 text."""
     at: str
     """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
 
@@ -998,7 +998,7 @@ class PutValueQuery(TypedDict, total=False):
     if_absent: bool
     """Only if there is no value under the key. Otherwise `conflict` (412)."""
     subject: str
-    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none."""
+    """Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text."""
 
 
 class DeleteValueQuery(TypedDict, total=False):
@@ -1084,13 +1084,13 @@ class DeleteFilesQuery(TypedDict, total=False):
     purge: bool
     """Whether all versions go too, also those of files that were deleted or moved away before. History keeps what was there for the point-in-time window."""
     if_match: str
-    """Only if the file has this hash, as for PutFile."""
+    """Only if the file has this hash, as for PutFile. Must be a hash, 64 hexadecimal digits in lower case, or *."""
 
 
 class ListFilesQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/files."""
-    folder: str
-    """The folder, without a slash at its end; absent or empty: the whole tree."""
+    folder: Json
+    """The folder, without a slash at its end; absent or empty: the whole tree. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be at most 1024 bytes of UTF-8 text, or empty."""
     recursive: bool
     """All files below the folder, at any depth; otherwise its own files and folders."""
     limit: int
@@ -1125,6 +1125,12 @@ class DiffStatesQuery(TypedDict, total=False):
     """How many differences on a page, at most 1000; more are given as 1000."""
     cursor: str
     """`next_cursor` of the page before: the next page compares the very same two states."""
+
+
+class WatchQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/changes."""
+    after: int
+    """The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1340,19 +1346,19 @@ class MemoryInput:
     type: str
     """`fact`, `event`, `instruction` or `task`."""
     summary: str
-    """A one-line gist, found by its words; not blank, at most 8 KiB."""
+    """A one-line gist, found by its words; not blank, at most 8 KiB. Must be 1 to 8192 bytes of UTF-8 text."""
     content: Json
     """The full payload: any JSON, at most 1 MiB; null is a value like any other."""
     topic_key: str | None = None
-    """The topic on which a `fact` or `instruction` supersedes the one before; refused on other types."""
+    """The topic on which a `fact` or `instruction` supersedes the one before; refused on other types. Must be 1 to 512 bytes of UTF-8 text."""
     keywords: str | None = None
-    """Further words to be found by, separated by spaces."""
+    """Further words to be found by, separated by spaces. Must be at most 8192 bytes of UTF-8 text."""
     embedding: Sequence[float] | None = None
     """The memory's vector. Absent: the node makes one where an embedder is configured (not for tasks)."""
     session_id: str | None = None
-    """The session it comes from, 1 to 128 bytes."""
+    """The session it comes from, 1 to 128 bytes. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None = None
-    """The agent it comes from; provenance, not identity."""
+    """The agent it comes from; provenance, not identity. Must be 1 to 256 bytes of UTF-8 text."""
     ttl: int | None = None
     """Lifetime in seconds of a `task`, clamped by the policy's `memory.task_ttl_max_secs`; refused on other types."""
     metadata: Mapping[str, Json] | None = None
@@ -1362,7 +1368,7 @@ class MemoryInput:
     status: str | None = None
     """`proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same."""
     subject: str | None = None
-    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories."""
+    """Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text."""
     valid_from: int | None = None
     """From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`."""
     valid_until: int | None = None
@@ -1375,13 +1381,13 @@ class MemoryInput:
 class MemoryLinkInput:
     """What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`."""
     memory_id: str | None = None
-    """A memory of the branch."""
+    """A memory of the branch. Must be 1 to 64 bytes of UTF-8 text."""
     session_id: str | None = None
-    """A session."""
+    """A session. Must be 1 to 128 bytes of UTF-8 text."""
     seq: int | None = None
     """The number of a turn of the session, from 1."""
     turn_id: str | None = None
-    """The id that a turn of the session was appended with, in the place of its number."""
+    """The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2662,6 +2668,48 @@ class RewindBranchResponse:
     """The transaction id of the rewind itself, larger than any before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchResponse:
+    """An event of ChangeService.Watch."""
+    kind: str
+    """`changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`."""
+    txid: int
+    """The transaction; where to go on after."""
+    after_txid: int
+    """The state before it; of a rewind, the state that holds again; of a position, `txid` itself."""
+    changes: Sequence[Change]
+    """What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later."""
+    partial: bool
+    """Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are."""
+    at: int | None = None
+    """When it was committed, in Unix milliseconds; of a position absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a transaction. Which names are there follows from the kind."""
+    kind: str
+    """`memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`)."""
+    op: str
+    """What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`."""
+    id: str | None = None
+    """The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it."""
+    namespace: str | None = None
+    """The namespace of a key."""
+    key: str | None = None
+    """The key of a value."""
+    collection: str | None = None
+    """The collection of a document or a vector."""
+    session_id: str | None = None
+    """The session of a turn, or the one that ended."""
+    seq: int | None = None
+    """The number of a turn."""
+    path: str | None = None
+    """The path of a file."""
+    table: str | None = None
+    """The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told."""
+
+
 CLASSES: Mapping[str, type[Any]] = {
     "DatabaseInfo": DatabaseInfo,
     "ListDatabasesResponse": ListDatabasesResponse,
@@ -2774,4 +2822,6 @@ CLASSES: Mapping[str, type[Any]] = {
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,
     "RewindBranchResponse": RewindBranchResponse,
+    "WatchResponse": WatchResponse,
+    "Change": Change,
 }

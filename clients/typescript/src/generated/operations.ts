@@ -1004,6 +1004,17 @@ export const operations = {
     output: "RewindBranchResponse",
     tellsTxid: true,
   },
+  watch: {
+    id: "watch",
+    method: "GET",
+    path: "/v1/db/{db}/changes",
+    query: ["after"],
+    body: "none",
+    answer: "events",
+    output: "WatchResponse",
+    tellsTxid: true,
+    reads: true,
+  },
 } as const satisfies { readonly [id: string]: Operation };
 
 /** Every stable error code. */

@@ -60,4 +60,5 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   ListBranchesResponse: { branches: "Branch" },
   DiffStatesResponse: { differences: "StateDifference" },
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
+  WatchResponse: { changes: "Change" },
 };

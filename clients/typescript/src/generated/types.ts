@@ -10,7 +10,7 @@ export interface JsonObject {
 
 /** What ControlService.CreateDatabase takes. */
 export interface CreateDatabaseRequest {
-  /** 1 to 64 characters of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, without `--` (profiles own that). */
+  /** 1 to 64 characters of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, without `--` (profiles own that). Must be 1 to 64 characters of a-z, 0-9, _ and -, start with a letter or digit, and not contain -- (that form belongs to profiles). */
   readonly name: string;
 }
 
@@ -33,7 +33,7 @@ export interface ListDatabasesResponse {
 /** What ControlService.MintDatabaseToken takes. */
 export interface MintDatabaseTokenRequest {
   /** `read`, `write` or `admin`; each includes the one before. */
-  readonly scope: string;
+  readonly scope: "read" | "write" | "admin";
   /** Lifetime in seconds, at most 2592000 (30 days). */
   readonly expiresIn?: number | null | undefined;
 }
@@ -51,7 +51,7 @@ export interface TokenResponse {
 /** What ControlService.MintNamespaceToken takes. */
 export interface MintNamespaceTokenRequest {
   /** `read`, `write` or `admin`; each includes the one before. */
-  readonly scope: string;
+  readonly scope: "read" | "write" | "admin";
   /** Lifetime in seconds, at most 2592000 (30 days). */
   readonly expiresIn?: number | null | undefined;
 }
@@ -233,20 +233,20 @@ export interface Profile {
 /** A memory to be stored. */
 export interface MemoryInput {
   /** `fact`, `event`, `instruction` or `task`. */
-  readonly type: string;
-  /** A one-line gist, found by its words; not blank, at most 8 KiB. */
+  readonly type: "fact" | "event" | "instruction" | "task";
+  /** A one-line gist, found by its words; not blank, at most 8 KiB. Must be 1 to 8192 bytes of UTF-8 text. */
   readonly summary: string;
   /** The full payload: any JSON, at most 1 MiB; null is a value like any other. */
   readonly content: Json;
-  /** The topic on which a `fact` or `instruction` supersedes the one before; refused on other types. */
+  /** The topic on which a `fact` or `instruction` supersedes the one before; refused on other types. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
-  /** Further words to be found by, separated by spaces. */
+  /** Further words to be found by, separated by spaces. Must be at most 8192 bytes of UTF-8 text. */
   readonly keywords?: string | null | undefined;
   /** The memory's vector. Absent: the node makes one where an embedder is configured (not for tasks). */
   readonly embedding?: readonly number[] | null | undefined;
-  /** The session it comes from, 1 to 128 bytes. */
+  /** The session it comes from, 1 to 128 bytes. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
-  /** The agent it comes from; provenance, not identity. */
+  /** The agent it comes from; provenance, not identity. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
   /** Lifetime in seconds of a `task`, clamped by the policy's `memory.task_ttl_max_secs`; refused on other types. */
   readonly ttl?: number | null | undefined;
@@ -255,8 +255,8 @@ export interface MemoryInput {
   /** Pin it: it comes first in context blocks. It is no part of what makes two memories the same, and pins the existing one of a duplicate; what it supersedes loses nothing, and hands nothing on. */
   readonly pinned?: boolean | null | undefined;
   /** `proposed`: it waits for ReviewMemory, and is not recalled, shown in context blocks or the same as another until it is approved. `active`, or absent: it is taken in, unless the policy's `memory.trusted_sources` leaves its source out; then it is proposed all the same. */
-  readonly status?: string | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. */
+  readonly status?: "active" | "proposed" | null | undefined;
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Memories of different subjects are different memories. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** From when on it holds in the world, in Unix milliseconds, which may be before 1970; absent: from ever. It is a part of what makes two memories the same, as is `valid_until`. */
   readonly validFrom?: number | null | undefined;
@@ -268,13 +268,13 @@ export interface MemoryInput {
 
 /** What a memory was derived from: `memory_id`, or a turn of `session_id` by its `seq` or its `turn_id`. */
 export interface MemoryLinkInput {
-  /** A memory of the branch. */
+  /** A memory of the branch. Must be 1 to 64 bytes of UTF-8 text. */
   readonly memoryId?: string | null | undefined;
-  /** A session. */
+  /** A session. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** The number of a turn of the session, from 1. */
   readonly seq?: number | null | undefined;
-  /** The id that a turn of the session was appended with, in the place of its number. */
+  /** The id that a turn of the session was appended with, in the place of its number. Must be 1 to 128 bytes of UTF-8 text. */
   readonly turnId?: string | null | undefined;
 }
 
@@ -444,7 +444,7 @@ export interface UpdateMemoryRequest {
   readonly pinned?: boolean | null | undefined;
   /** What else is to be known of it, in the place of all that was: an object as with Ingest. `{}` takes it away. Absent: as it was. */
   readonly metadata?: JsonObject | null | undefined;
-  /** Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were. */
+  /** Further words to be found by, in the place of those that were. An empty text takes them away. Absent: as they were. Must be at most 8192 bytes of UTF-8 text. */
   readonly keywords?: string | null | undefined;
   /** Of a `task`: its lifetime in seconds from now on, clamped by the policy's `memory.task_ttl_max_secs`; 0 ends it at once. Refused on other types. Absent: as it was. */
   readonly ttl?: number | null | undefined;
@@ -457,7 +457,7 @@ export interface ReviewMemoryRequest {
   /** The ids of proposals, 1 to 100, each once. ListMemories with `status` gives them. */
   readonly ids: readonly string[];
   /** `approve` or `reject`. */
-  readonly verdict: string;
+  readonly verdict: "approve" | "reject";
 }
 
 /** What MemoryService.ReviewMemory gives. */
@@ -485,12 +485,12 @@ export interface ReviewItem {
 /** What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one. */
 export interface ForgetMemoriesRequest {
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
-  /** Memories of exactly this topic only. */
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
+  /** Memories of exactly this topic only. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
-  /** Memories of this session only. */
+  /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
-  /** Memories that this agent ingested only. */
+  /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
   /** Memories stored at or after this time, in Unix milliseconds. */
   readonly createdFrom?: number | null | undefined;
@@ -504,17 +504,17 @@ export interface ForgetMemoriesRequest {
   readonly limit?: number | null | undefined;
   /** `next_cursor` of the call before. */
   readonly cursor?: string | null | undefined;
-  /** Memories in these states only, as with ListMemories. Absent: `active`, and what is included. */
+  /** Memories in these states only, as with ListMemories. Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas. */
   readonly status?: string | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
   readonly validAt?: number | null | undefined;
-  /** Memories that were derived from this memory only. */
+  /** Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text. */
   readonly derivedFromMemory?: string | null | undefined;
-  /** Memories that were derived from turns of this session only. */
+  /** Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly derivedFromSession?: string | null | undefined;
   /** With `derived_from_session`: from the turn of this number only. */
   readonly derivedFromSeq?: number | null | undefined;
@@ -554,17 +554,17 @@ export interface TypeCounts {
 
 /** What MemoryService.Recall takes. At least one of `query`, `embedding` and `topic_key` must be given. */
 export interface RecallRequest {
-  /** Free text for the keyword channel; plain words, never a query language. Also embedded where the node can. */
+  /** Free text for the keyword channel; plain words, never a query language. Also embedded where the node can. Must be at most 16384 bytes of UTF-8 text. */
   readonly query?: string | null | undefined;
   /** The query's vector, for the vector channel. One of another dimension than the profile's vectors is passed over. */
   readonly embedding?: readonly number[] | null | undefined;
-  /** An exact topic; weighs more than the other channels together. */
+  /** An exact topic; weighs more than the other channels together. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
-  /** Memories of this session only. */
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
+  /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
-  /** Memories that this agent ingested only. */
+  /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
   /** How many memories, at most 1000; more are given as 1000. With `k_per_type` and without `k`, as many as that says. Turns are as many at most, 8 without `k`. */
   readonly k?: number | null | undefined;
@@ -584,13 +584,13 @@ export interface RecallRequest {
   readonly since?: number | null | undefined;
   /** Memories stored, and turns appended, before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
   readonly until?: number | null | undefined;
-  /** Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in. */
+  /** Memories and turns of this session, 1 to 128 bytes, count a quarter more by their words and their vector; an exact topic still comes first. It only moves what is found anyway: what is not relevant stays out, and other sessions stay in. Must be 1 to 128 bytes of UTF-8 text. */
   readonly preferSessionId?: string | null | undefined;
   /** So many memories of each type, as recalls of each type alone would find them, in one list, the most relevant first. Types that are not named are not given, nor those that `types` leaves out. At least one type must be named. With `k`, the first `k` of that list. */
   readonly kPerType?: TypeCounts | null | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | null | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
   /** Memories that hold in the world at this time, in Unix milliseconds. Absent: those that hold now. A superseded memory counts as active at a time at which nothing that followed it holds. */
   readonly validAt?: number | null | undefined;
@@ -661,7 +661,7 @@ export interface MissedBar {
 /** A part of a context block, as it is asked for. */
 export interface ContextSectionInput {
   /** `instructions`: active instructions, pinned ones first, then the newest; each whole or not at all. `facts`: pinned facts and events, then the newest active facts. `memories`: what a recall with the same question finds and no other section shows, the most relevant first. `turns`: the last turns of a session, oldest first. `tasks`: tasks that have not expired, pinned ones first, then those that expire soonest. */
-  readonly name: string;
+  readonly name: "instructions" | "facts" | "memories" | "turns" | "tasks";
   /** Its share of the room, from 1 to 100, beside those of the other sections; what all of them leave goes to the first that has more to show, what that leaves to the next. Absent: 30 for `instructions`, 20 for `facts`, 30 for `memories`, 15 for `turns`, 5 for `tasks`. */
   readonly share?: number | null | undefined;
   /** At most so many lines, from 1 to 1000; `memories` has at most 32. Absent: 200 for `instructions`, 100 for `facts`, 16 for `memories`, 10 for `turns`, 100 for `tasks`. */
@@ -670,17 +670,17 @@ export interface ContextSectionInput {
 
 /** What MemoryService.GetContext takes. */
 export interface GetContextRequest {
-  /** What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty. */
+  /** What the section `memories` is to be about, as Recall takes it; also embedded where the node can. Absent or blank, and without `embedding`: that section is empty. Must be at most 16384 bytes of UTF-8 text. */
   readonly query?: string | null | undefined;
   /** The query's vector, as Recall takes it. */
   readonly embedding?: readonly number[] | null | undefined;
   /** What the block may count at most, from 200 to 32000, with its tags and headings. Quarters of a token are counted for each character of it: one for a space or a letter from a to z, three for a letter from A to Z or a digit, two for any other up to U+07FF, four for any up to U+FFFF, eight beyond; the sum is rounded up to tokens. For prose that is more than common tokenizers need, but no count is exact for all of them. */
   readonly maxTokens?: number | null | undefined;
   /** `markdown` or `json`: what stands between the tags. Absent: `markdown`. */
-  readonly format?: string | null | undefined;
+  readonly format?: "markdown" | "json" | null | undefined;
   /** The sections in their order, each once. None: all five, in the order in which they are listed there. */
   readonly sections?: readonly ContextSectionInput[] | null | undefined;
-  /** The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active. */
+  /** The session of `turns`. Absent: the one that was active last, of those that have turns among the 100 last active. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** The time that ages are measured against and at which memories hold in the world, in Unix milliseconds. Absent: the node's. What has expired by the node's own time is left out whatever is given here. */
   readonly now?: number | null | undefined;
@@ -724,13 +724,13 @@ export interface ContextSection {
 
 /** What MemoryService.Ask takes. */
 export interface AskRequest {
-  /** The question; not blank. */
+  /** The question; not blank. Must be at most 16384 bytes of UTF-8 text. */
   readonly question: string;
   /** Memories of these types only. Absent: all; an empty list matches nothing. */
-  readonly types?: readonly string[] | null | undefined;
-  /** Memories of this session only. */
+  readonly types?: readonly ("fact" | "event" | "instruction" | "task")[] | null | undefined;
+  /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
-  /** Memories that this agent ingested only. */
+  /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
   /** How many memories the model sees, at most 1000. */
   readonly k?: number | null | undefined;
@@ -754,14 +754,14 @@ export interface AskResponse {
 export interface ExtractRequest {
   /** The turns, 1 to 500 in at most 256 KiB of JSON, each an object with `role` (string) and `content` (any JSON); other members are ignored and stay on the node. */
   readonly turns: readonly JsonObject[];
-  /** The session that the memories will carry. */
+  /** The session that the memories will carry. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
-  /** The agent that the memories will carry. */
+  /** The agent that the memories will carry. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
   /** Propose only; nothing is written. */
   readonly dryRun?: boolean | null | undefined;
   /** `proposed`: what is ingested waits for a review, as with MemoryInput. */
-  readonly status?: string | null | undefined;
+  readonly status?: "active" | "proposed" | null | undefined;
 }
 
 /** What MemoryService.Extract gives. */
@@ -810,31 +810,31 @@ export interface Session {
 export interface CreateErasureRequest {
   /** Target: one memory. Unknown: `not_found` (404). */
   readonly memoryId?: string | null | undefined;
-  /** Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404). */
+  /** Target: every memory of this topic and `type`, superseded ones included. Unknown: `not_found` (404). Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | null | undefined;
   /** The type that goes with `topic_key`. */
-  readonly type?: string | null | undefined;
-  /** Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown. */
+  readonly type?: "fact" | "event" | "instruction" | "task" | null | undefined;
+  /** Target: a session's provenance everywhere, and every memory whose last provenance that was. May be unknown. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | null | undefined;
   /** With `session_id`: also the session's transcript. */
   readonly turns?: boolean | null | undefined;
   /** Target, with `session_id`: only the turn of this number, from 1, with its words, vector and metadata; the session forgets the operations that it knows. Unknown: `not_found` (404). */
   readonly seq?: number | null | undefined;
-  /** Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404). */
+  /** Target: the file at this path, or every file below it, each with all of its kept versions, 10,000 together at most. A text that was moved away lives on under its other path. Unknown: `not_found` (404). Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be 1 to 1024 bytes of UTF-8 text. */
   readonly path?: string | null | undefined;
-  /** Target: `key` in this namespace of keys. Unknown: `not_found` (404). */
+  /** Target: `key` in this namespace of keys. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -. */
   readonly kvNs?: string | null | undefined;
-  /** The key that goes with `kv_ns`. */
+  /** The key that goes with `kv_ns`. Must be 1 to 512 bytes of UTF-8 text. */
   readonly key?: string | null | undefined;
-  /** Target: the document `doc_id` of this collection. Unknown: `not_found` (404). */
+  /** Target: the document `doc_id` of this collection. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -. */
   readonly collection?: string | null | undefined;
-  /** The `_id` of the document that goes with `collection`. */
+  /** The `_id` of the document that goes with `collection`. Must be 1 to 512 bytes of UTF-8 text. */
   readonly docId?: string | null | undefined;
-  /** Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404). */
+  /** Target: the vector `vector_id` of this collection of vectors, with its metadata. Unknown: `not_found` (404). Must be 1 to 64 characters of letters, digits, _ and -. */
   readonly vectorCollection?: string | null | undefined;
-  /** The id of the vector that goes with `vector_collection`. */
+  /** The id of the vector that goes with `vector_collection`. Must be 1 to 256 bytes of UTF-8 text. */
   readonly vectorId?: string | null | undefined;
-  /** Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). */
+  /** Target: every record of this subject, of all kinds: memories, turns, versions of files, documents, keys and vectors, 10,000 together at most. None: `not_found` (404). Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1036,13 +1036,13 @@ export interface PutProfilePolicyRequest {
 
 /** What DataService.AppendTurn takes. */
 export interface AppendTurnRequest {
-  /** Who spoke, at most 64 bytes. */
+  /** Who spoke, at most 64 bytes. Must be 1 to 64 bytes of UTF-8 text. */
   readonly role: string;
   /** What was said: any JSON, at most 1 MiB. */
   readonly content: Json;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. */
   readonly embedding?: readonly number[] | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. */
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1058,17 +1058,17 @@ export interface AppendTurnResponse {
 
 /** A turn to be appended. */
 export interface TurnInput {
-  /** Who spoke, at most 64 bytes. */
+  /** Who spoke, at most 64 bytes. Must be 1 to 64 bytes of UTF-8 text. */
   readonly role: string;
   /** What was said: any JSON, at most 1 MiB. */
   readonly content: Json;
-  /** The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there. */
+  /** The caller's own id of the turn, at most 128 bytes, unique in its session while the turn is there. Must be 1 to 128 bytes of UTF-8 text. */
   readonly turnId?: string | null | undefined;
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. */
   readonly metadata?: JsonObject | null | undefined;
   /** Makes the turn findable by SearchTurns and by recall's `include_turns`. Absent: the node's embedder makes it, where there is one and policy lets it. */
   readonly embedding?: readonly number[] | null | undefined;
-  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. */
+  /** Whom the record is about, such as `user-7`, 1 to 256 bytes: what an erasure by subject finds it by. No part of what makes two turns the same. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1076,7 +1076,7 @@ export interface TurnInput {
 export interface AppendTurnsRequest {
   /** The turns, 1 to 1000, in their order, with at most 16 MiB of content and metadata. One that is not valid fails them all. */
   readonly turns: readonly TurnInput[];
-  /** Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database. */
+  /** Makes the call idempotent as a whole: at most 128 bytes, of one session. A call with the id of one that was carried out gives that one's answer and changes nothing; with other turns it is `conflict` (409). Kept for a day, the newest 10,000 of a database. Must be 1 to 128 bytes of UTF-8 text. */
   readonly operationId?: string | null | undefined;
 }
 
@@ -1116,11 +1116,11 @@ export interface DeleteTurnsRequest {
   readonly fromSeq?: number | null | undefined;
   /** The turn with this number. */
   readonly seq?: number | null | undefined;
-  /** The turn with this id. */
+  /** The turn with this id. Must be 1 to 128 bytes of UTF-8 text. */
   readonly turnId?: string | null | undefined;
   /** All turns of the session. */
   readonly all?: boolean | null | undefined;
-  /** Makes the call idempotent, as of AppendTurns. */
+  /** Makes the call idempotent, as of AppendTurns. Must be 1 to 128 bytes of UTF-8 text. */
   readonly operationId?: string | null | undefined;
 }
 
@@ -1138,9 +1138,9 @@ export interface DeleteTurnsResponse {
 export interface ExpectedTurn {
   /** Its number. */
   readonly seq?: number | null | undefined;
-  /** Its id. */
+  /** Its id. Must be 1 to 128 bytes of UTF-8 text. */
   readonly turnId?: string | null | undefined;
-  /** SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit). */
+  /** SHA-256 in lower-case hex of its content's JSON in UTF-8, without spaces, members sorted by their names' UTF-16 code units, numbers in their shortest form (RFC 8785, but integers within 64 bits keep every digit). Must be a hash, 64 hexadecimal digits in lower case. */
   readonly contentSha256?: string | null | undefined;
 }
 
@@ -1150,7 +1150,7 @@ export interface ReplaceTurnsRequest {
   readonly expected?: readonly ExpectedTurn[] | null | undefined;
   /** The turns in their place, as of AppendTurns, 0 to 1000. The id of a turn that stays is `conflict` (409). */
   readonly turns?: readonly TurnInput[] | null | undefined;
-  /** Makes the call idempotent, as of AppendTurns. */
+  /** Makes the call idempotent, as of AppendTurns. Must be 1 to 128 bytes of UTF-8 text. */
   readonly operationId?: string | null | undefined;
 }
 
@@ -1182,7 +1182,7 @@ export interface SearchTurnsResponse {
 
 /** One SQL statement. */
 export interface SqlStatement {
-  /** The statement, in SQLite's dialect; one statement only. */
+  /** The statement, in SQLite's dialect; one statement only. Must be at most 1048576 bytes of UTF-8 text. */
   readonly q: string;
   /** An array binds by position, an object by name. Null, booleans (as 0 and 1), numbers and strings bind as themselves, `{"$base64": "..."}` as a blob, other objects and arrays as JSON text. */
   readonly params?: Json | undefined;
@@ -1341,7 +1341,7 @@ export interface ValueInput {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no value under the key. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1385,7 +1385,7 @@ export interface DeleteValuesResponse {
 export interface InsertDocsRequest {
   /** The documents, at most 1000 of at most 1 MiB each. `_id` is a string; without one a document gets a ULID. An `_id` that exists is `already_exists` (409). */
   readonly docs: readonly JsonObject[];
-  /** Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by. */
+  /** Whom the documents are about, 1 to 256 bytes: what an erasure by subject finds them by. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1405,7 +1405,7 @@ export interface PutDocRequest {
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no document with this `_id`. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1605,15 +1605,15 @@ export interface DocGroup {
 
 /** What DataService.UpsertVector takes. */
 export interface UpsertVectorRequest {
-  /** The vector's id, at most 256 bytes. */
+  /** The vector's id, at most 256 bytes. Must be 1 to 256 bytes of UTF-8 text. */
   readonly id: string;
   /** The vector, of the collection's dimension. */
   readonly embedding: readonly number[];
   /** What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning with `$`. Absent: none, also where the vector before it had some. */
   readonly metadata?: JsonObject | null | undefined;
   /** Declares the collection's metric with its first vector: `cosine`, `dot` or `euclid`. Later it may be given again, and another one is refused. A collection without a declared one takes `cosine`, which its searches mean when they name none. */
-  readonly metric?: string | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1625,13 +1625,13 @@ export interface UpsertVectorResponse {
 
 /** A vector to be stored. */
 export interface VectorInput {
-  /** Its id, at most 256 bytes. */
+  /** Its id, at most 256 bytes. Must be 1 to 256 bytes of UTF-8 text. */
   readonly id: string;
   /** Its numbers. */
   readonly embedding: readonly number[];
   /** Its metadata, as of UpsertVector. */
   readonly metadata?: JsonObject | null | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1640,7 +1640,7 @@ export interface UpsertVectorsRequest {
   /** The vectors, 1 to 1000. One that is not valid fails them all; of two with one id the later stays. */
   readonly vectors: readonly VectorInput[];
   /** The collection's metric, as of UpsertVector. */
-  readonly metric?: string | null | undefined;
+  readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
 }
 
 /** What DataService.UpsertVectors gives. */
@@ -1689,7 +1689,7 @@ export interface GetVectorResponse {
 
 /** What DataService.DeleteVectors takes: either `ids` or `filter`. */
 export interface DeleteVectorsRequest {
-  /** Ids of the vectors, at most 1000. */
+  /** Ids of the vectors, at most 1000. Must hold at most 1000 items, each must be 1 to 256 bytes of UTF-8 text. */
   readonly ids?: readonly string[] | null | undefined;
   /** A filter over metadata in the language of DataService.FindDocs; one that holds of nothing but a vector without metadata deletes those, `{}` all. */
   readonly filter?: JsonObject | null | undefined;
@@ -1716,8 +1716,8 @@ export interface SearchVectorsRequest {
   /** Only vectors whose metadata meets this filter, in the language of DataService.FindDocs; a vector without metadata counts as `{}`. It narrows before the nearest are chosen, so it never starves an answer. */
   readonly filter?: JsonObject | null | undefined;
   /** `cosine`, `dot` or `euclid`. Absent: the collection's, or `cosine` where none was declared; a declared one is the only one that is taken. The lengths of vectors that were stored before these metrics came count as 1. */
-  readonly metric?: string | null | undefined;
-  /** Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404). */
+  readonly metric?: "cosine" | "dot" | "euclid" | null | undefined;
+  /** Searches for what is near to the vector of this id, which is no hit itself; one that is not there is `not_found` (404). Must be 1 to 256 bytes of UTF-8 text. */
   readonly id?: string | null | undefined;
   /** Whether hits have their numbers, as of GetVector: at most 262,144 numbers, so with 1,024 dimensions `k` up to 256. */
   readonly includeVectors?: boolean | null | undefined;
@@ -1751,13 +1751,13 @@ export interface VectorHit {
 
 /** What FileService.PutFile takes. */
 export interface PutFileRequest {
-  /** The text: at most 1 MiB of UTF-8, without U+0000; it may be empty. */
+  /** The text: at most 1 MiB of UTF-8, without U+0000; it may be empty. Must be at most 1048576 bytes of UTF-8 text. */
   readonly text: string;
-  /** Only if the file has this hash; `*`: only if there is a file. */
+  /** Only if the file has this hash; `*`: only if there is a file. Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | null | undefined;
   /** Only if there is no file at the path. */
   readonly ifAbsent?: boolean | null | undefined;
-  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. */
+  /** Whom the text is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by, version by version. Absent: the version has the subject of the one before it; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | null | undefined;
 }
 
@@ -1801,7 +1801,7 @@ export interface GetFileResponse {
 
 /** One change of a text: `old_text`, `after_line`, or `first_line` and `last_line` say where, `text` what is to be there. */
 export interface FileEdit {
-  /** Replaces this text, which must occur exactly once. */
+  /** Replaces this text, which must occur exactly once. Must be 1 to 1048576 bytes of UTF-8 text. */
   readonly oldText?: string | null | undefined;
   /** With `old_text`: replaces it wherever it occurs, once or more often. */
   readonly replaceAll?: boolean | null | undefined;
@@ -1811,7 +1811,7 @@ export interface FileEdit {
   readonly firstLine?: number | null | undefined;
   /** to this one; an empty `text` deletes them. */
   readonly lastLine?: number | null | undefined;
-  /** The new text. */
+  /** The new text. Must be at most 1048576 bytes of UTF-8 text. */
   readonly text?: string | null | undefined;
 }
 
@@ -1819,7 +1819,7 @@ export interface FileEdit {
 export interface EditFileRequest {
   /** The changes, 1 to 100, each of what the ones before it left. */
   readonly edits: readonly FileEdit[];
-  /** Only if the file has this hash, as for PutFile. */
+  /** Only if the file has this hash, as for PutFile. Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | null | undefined;
 }
 
@@ -1851,7 +1851,7 @@ export interface FileEntry {
 
 /** What FileService.MoveFiles takes. */
 export interface MoveFilesRequest {
-  /** The path that it is to have; not within itself. */
+  /** The path that it is to have; not within itself. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be 1 to 1024 bytes of UTF-8 text. */
   readonly to: string;
   /** Whether files that are in the way are replaced. */
   readonly overwrite?: boolean | null | undefined;
@@ -1903,10 +1903,10 @@ export interface FileVersion {
 
 /** What FileService.SearchFiles takes. */
 export interface SearchFilesRequest {
-  /** What is looked for, in words: 1 byte to 16 KiB. */
+  /** What is looked for, in words: 1 byte to 16 KiB. Must be 1 to 16384 bytes of UTF-8 text. */
   readonly query: string;
-  /** Only files below this folder. */
-  readonly folder?: string | null | undefined;
+  /** Only files below this folder. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be at most 1024 bytes of UTF-8 text, or empty. */
+  readonly folder?: Json | null | undefined;
   /** How many files at most, 1 to 100. */
   readonly k?: number | null | undefined;
 }
@@ -2065,18 +2065,58 @@ export interface RewindBranchResponse {
   readonly txid: number;
 }
 
+/** An event of ChangeService.Watch. */
+export interface WatchResponse {
+  /** `changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`. */
+  readonly kind: string;
+  /** The transaction; where to go on after. */
+  readonly txid: number;
+  /** The state before it; of a rewind, the state that holds again; of a position, `txid` itself. */
+  readonly afterTxid: number;
+  /** When it was committed, in Unix milliseconds; of a position absent. */
+  readonly at?: number | undefined;
+  /** What it changed, in the order in which it did; none where it changed nothing that has a name, such as vectors that were made later. */
+  readonly changes: readonly Change[];
+  /** Whether it changed more than is listed: 1000 changes and 256 KiB of one transaction are. */
+  readonly partial: boolean;
+}
+
+/** One change of a transaction. Which names are there follows from the kind. */
+export interface Change {
+  /** `memory` (`id`), `session` (`session_id`), `turn` (`session_id`, `seq`), `kv` (`namespace`, `key`), `doc` and `vector` (`collection`, `id`), `file` (`path`), `sql` (`table`), `erasure` (`id`). */
+  readonly kind: string;
+  /** What happened to it. A memory is `proposed`, `reviewed` (approved, which `created` follows, or rejected), `created`, `superseded`, `updated`, `forgotten` or `expired`; a session `ended`; a turn `created` or `deleted`; a value `put`, `deleted` or `expired`; a document `created`, `updated` or `deleted`; a vector `put` or `deleted`; a file `written`, `moved_here`, `moved_away`, `deleted` or `purged`; a table `written` (or made, altered or dropped); an erasure `erased`. */
+  readonly op: string;
+  /** The id of a memory (`mem_…`), a document, a vector, or of the coupon of an erasure (`ers_…`), which says what was erased: the feed does not, and forgets what it has told of it. */
+  readonly id?: string | undefined;
+  /** The namespace of a key. */
+  readonly namespace?: string | undefined;
+  /** The key of a value. */
+  readonly key?: string | undefined;
+  /** The collection of a document or a vector. */
+  readonly collection?: string | undefined;
+  /** The session of a turn, or the one that ended. */
+  readonly sessionId?: string | undefined;
+  /** The number of a turn. */
+  readonly seq?: number | undefined;
+  /** The path of a file. */
+  readonly path?: string | undefined;
+  /** The table that a statement of SQL names as the one that it changes; what triggers and foreign keys change is not told. */
+  readonly table?: string | undefined;
+}
+
 /** The query of GET /v1/namespaces/{ns}/audit. */
 export interface ReadAuditQuery {
   /** Events at or after this time, in Unix milliseconds. Absent: 24 hours before `to`. */
   readonly from?: number | undefined;
   /** Events before this time, in Unix milliseconds. Absent: now. */
   readonly to?: number | undefined;
-  /** An exact action, or a prefix that ends in a dot, such as `memory.`. */
+  /** An exact action, or a prefix that ends in a dot, such as `memory.`. Must be the name of an action, or the beginning of one that ends in a dot. */
   readonly action?: string | undefined;
-  /** Events of this profile only. */
+  /** Events of this profile only. Must be 1 to 64 characters of a-z, 0-9, _ and -, start with a letter or digit, not end in -, and not contain --. */
   readonly profile?: string | undefined;
   /** `ok`, `denied` or `error`. */
-  readonly outcome?: string | undefined;
+  readonly outcome?: "ok" | "denied" | "error" | undefined;
   /** Events on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before. */
@@ -2102,28 +2142,28 @@ export interface ListProfilesQuery {
   /** `next_cursor` of the page before, in the same order. */
   readonly cursor?: string | undefined;
   /** `asc` or `desc`, by name. Absent: `asc`. */
-  readonly order?: string | undefined;
+  readonly order?: "asc" | "desc" | undefined;
   /** `activity`: when each was last written and how large it is, as object storage has it. */
-  readonly include?: string | undefined;
+  readonly include?: "activity" | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/memories. */
 export interface IngestQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories. */
 export interface ListMemoriesQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
-  /** Memories of these types only, separated by commas. Absent: all. */
+  /** Memories of these types only, separated by commas. Absent: all. Must be among fact, event, instruction and task, separated by commas. */
   readonly types?: string | undefined;
-  /** Memories of exactly this topic only. */
+  /** Memories of exactly this topic only. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | undefined;
-  /** Memories of this session only. */
+  /** Memories of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly sessionId?: string | undefined;
-  /** Memories that this agent ingested only. */
+  /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | undefined;
   /** Memories stored at or after this time, in Unix milliseconds. */
   readonly createdFrom?: number | undefined;
@@ -2134,22 +2174,22 @@ export interface ListMemoriesQuery {
   /** Also memories that were superseded. */
   readonly includeSuperseded?: boolean | undefined;
   /** `desc`, newest first, or `asc`, oldest first. Absent: `desc`. */
-  readonly order?: string | undefined;
+  readonly order?: "desc" | "asc" | undefined;
   /** Memories on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, in the same order. */
   readonly cursor?: string | undefined;
-  /** Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included. */
+  /** Memories in these states only, separated by commas: `active`, `superseded`, `completed` (tasks that are done) and `proposed` (waiting for a review). Absent: `active`, and what is included. Must be among active, superseded, completed and proposed, separated by commas. */
   readonly status?: string | undefined;
   /** Also tasks that were completed. */
   readonly includeCompleted?: boolean | undefined;
-  /** Memories of this subject only. */
+  /** Memories of this subject only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
   /** Memories that hold in the world at this time only, in Unix milliseconds. Absent: whenever they hold. */
   readonly validAt?: number | undefined;
-  /** Memories that were derived from this memory only. */
+  /** Memories that were derived from this memory only. Must be 1 to 64 bytes of UTF-8 text. */
   readonly derivedFromMemory?: string | undefined;
-  /** Memories that were derived from turns of this session only. */
+  /** Memories that were derived from turns of this session only. Must be 1 to 128 bytes of UTF-8 text. */
   readonly derivedFromSession?: string | undefined;
   /** With `derived_from_session`: from the turn of this number only. */
   readonly derivedFromSeq?: number | undefined;
@@ -2159,7 +2199,7 @@ export interface ListMemoriesQuery {
 
 /** The query of GET /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface GetMemoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2167,24 +2207,24 @@ export interface GetMemoryQuery {
 
 /** The query of PATCH /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface UpdateMemoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of DELETE /v1/memory/{ns}/{profile}/memories/{id}. */
 export interface ForgetMemoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/history. */
 export interface GetHistoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
-  /** The topic. */
+  /** The topic. Must be 1 to 512 bytes of UTF-8 text. */
   readonly topicKey?: string | undefined;
   /** Its type, `fact` or `instruction`: each has a history of its own. */
-  readonly type?: string | undefined;
+  readonly type?: "fact" | "event" | "instruction" | "task" | undefined;
   /** A memory, for the history of its topic. */
   readonly id?: string | undefined;
   /** States on a page, at most 200; more are given as 200. */
@@ -2195,19 +2235,19 @@ export interface GetHistoryQuery {
 
 /** The query of POST /v1/memory/{ns}/{profile}/review. */
 export interface ReviewMemoryQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/forget. */
 export interface ForgetMemoriesQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/recall. */
 export interface RecallQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2215,7 +2255,7 @@ export interface RecallQuery {
 
 /** The query of POST /v1/memory/{ns}/{profile}/context. */
 export interface GetContextQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2223,7 +2263,7 @@ export interface GetContextQuery {
 
 /** The query of POST /v1/memory/{ns}/{profile}/ask. */
 export interface AskQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2231,13 +2271,13 @@ export interface AskQuery {
 
 /** The query of POST /v1/memory/{ns}/{profile}/extract. */
 export interface ExtractQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/sessions. */
 export interface ListSessionsQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
   /** How many sessions, at most 1000. */
   readonly limit?: number | undefined;
@@ -2253,37 +2293,37 @@ export interface ListSessionsQuery {
 export interface EndSessionQuery {
   /** Also drop the session's transcript. */
   readonly turns?: boolean | undefined;
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/erasures. */
 export interface CreateErasureQuery {
-  /** The branch. Absent: `main`. Other branches keep what they hold, and block the erasure until they are without it. */
+  /** The branch. Absent: `main`. Other branches keep what they hold, and block the erasure until they are without it. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/erasures. */
 export interface ListErasuresQuery {
-  /** Only erasures that were asked for on this branch. Absent: those of all branches. */
+  /** Only erasures that were asked for on this branch. Absent: those of all branches. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of GET /v1/memory/{ns}/{profile}/erasures/{id}. */
 export interface GetErasureQuery {
-  /** The branch that it was asked for on; of another one it is `not_found`. Absent: any. */
+  /** The branch that it was asked for on; of another one it is `not_found`. Absent: any. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/reembed. */
 export interface ReembedQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
 /** The query of POST /v1/memory/{ns}/{profile}/calibrate. */
 export interface CalibrateQuery {
-  /** The branch. Absent: `main`. */
+  /** The branch. Absent: `main`. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly branch?: string | undefined;
 }
 
@@ -2292,7 +2332,7 @@ export interface ListTurnsQuery {
   /** How many of the last turns, at most 1000; not beside the fields below. */
   readonly last?: number | undefined;
   /** `asc`, oldest first, or `desc`, newest first. Absent: `asc`. */
-  readonly order?: string | undefined;
+  readonly order?: "asc" | "desc" | undefined;
   /** How many turns on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, in the same order. */
@@ -2301,11 +2341,11 @@ export interface ListTurnsQuery {
   readonly fromSeq?: number | undefined;
   /** Only turns with this number or a lower one. */
   readonly toSeq?: number | undefined;
-  /** Only turns of this role. */
+  /** Only turns of this role. Must be 1 to 64 bytes of UTF-8 text. */
   readonly role?: string | undefined;
   /** Only turns whose metadata meets this filter, JSON in the language of DataService.FindDocs; a turn without metadata counts as `{}`. */
   readonly filter?: string | undefined;
-  /** Only turns of this subject. */
+  /** Only turns of this subject. Must be 1 to 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
   /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
   readonly at?: string | undefined;
@@ -2326,7 +2366,20 @@ export interface ExecuteSqlQuery {
 /** The query of GET /v1/db/{db}/facets. */
 export interface ListFacetsQuery {
   /** `types`, `topics`, `sources`, `sessions`, `memory_metadata`, `turn_metadata`, `keys`, `documents`, `vectors`, `files`, `tables` or `subjects`. Absent: all of them. */
-  readonly kind?: string | undefined;
+  readonly kind?:
+    | "types"
+    | "topics"
+    | "sources"
+    | "sessions"
+    | "memory_metadata"
+    | "turn_metadata"
+    | "keys"
+    | "documents"
+    | "vectors"
+    | "files"
+    | "tables"
+    | "subjects"
+    | undefined;
   /** How many facets of a kind, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before, of the same kind. */
@@ -2369,7 +2422,7 @@ export interface PutValueQuery {
   readonly ifMatch?: string | undefined;
   /** Only if there is no value under the key. Otherwise `conflict` (412). */
   readonly ifAbsent?: boolean | undefined;
-  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. */
+  /** Whom the record is about, such as `user-7`, at most 256 bytes: what an erasure by subject finds it by. Absent: the record keeps what it has; empty: it has none. Must be at most 256 bytes of UTF-8 text. */
   readonly subject?: string | undefined;
 }
 
@@ -2455,14 +2508,14 @@ export interface DeleteFilesQuery {
   readonly recursive?: boolean | undefined;
   /** Whether all versions go too, also those of files that were deleted or moved away before. History keeps what was there for the point-in-time window. */
   readonly purge?: boolean | undefined;
-  /** Only if the file has this hash, as for PutFile. */
+  /** Only if the file has this hash, as for PutFile. Must be a hash, 64 hexadecimal digits in lower case, or *. */
   readonly ifMatch?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/files. */
 export interface ListFilesQuery {
-  /** The folder, without a slash at its end; absent or empty: the whole tree. */
-  readonly folder?: string | undefined;
+  /** The folder, without a slash at its end; absent or empty: the whole tree. Must be a path such as notes/travel/tokyo.md: parts between slashes, none of them empty, . or .., without control characters and must be at most 1024 bytes of UTF-8 text, or empty. */
+  readonly folder?: Json | undefined;
   /** All files below the folder, at any depth; otherwise its own files and folders. */
   readonly recursive?: boolean | undefined;
   /** Entries on a page, at most 1000; more are given as 1000. */
@@ -2497,4 +2550,10 @@ export interface DiffStatesQuery {
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before: the next page compares the very same two states. */
   readonly cursor?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/changes. */
+export interface WatchQuery {
+  /** The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told. */
+  readonly after?: number | undefined;
 }

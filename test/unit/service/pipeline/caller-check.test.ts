@@ -135,7 +135,7 @@ test("a handler's own demand is judged on the call's target and by its standing"
     return {};
   };
   const sql = (token: string): Promise<unknown> =>
-    call("DataService.ExecuteSql", { db: "acme--alice", stmts: [] }, token, demanding);
+    call("DataService.ExecuteSql", { db: "acme--alice", stmts: [{ q: "SELECT 1" }] }, token, demanding);
   const [read, write] = [
     await tokens.mint({ namespace: "acme" }, "read", 60),
     await tokens.mint({ namespace: "acme" }, "write", 60),

@@ -8,6 +8,7 @@ import { realWorld } from "../../../../src/base/world.ts";
 import { Concurrency } from "../../../../src/service/pipeline/admission.ts";
 import type { Call, CallHeaders, CallResult } from "../../../../src/service/call/call.ts";
 import { type Context, engineOptions, type Handler, seen, unborn } from "../../../../src/service/call/context.ts";
+import { SyncRequestSchema } from "../../../../gen/palimpsest/v1/data_pb.ts";
 import { endpoints } from "../../../../src/service/call/methods.ts";
 import { createPipeline, type PipelineOptions } from "../../../../src/service/pipeline/pipeline.ts";
 
@@ -29,7 +30,7 @@ function dispatch(
   });
   const call: Call = {
     endpoint,
-    message: Object.assign(create(endpoint.method.input), { db: "d" }),
+    message: create(SyncRequestSchema, { db: "acme" }),
     credential: undefined,
     remoteAddress: "",
     hostDatabase: undefined,

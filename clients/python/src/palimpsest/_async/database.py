@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Mapping, Sequence, cast
+from typing import Any, AsyncGenerator, AsyncIterator, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -13,6 +13,7 @@ from .collections import AsyncDocuments, AsyncKeyValues, AsyncVectors
 from .scope import AsyncScope
 from .texts import AsyncFiles, AsyncTurns
 from .transport import AsyncTransport
+from .watch import watch_changes
 
 
 class AsyncDatabase:
@@ -93,6 +94,18 @@ class AsyncDatabase:
         """What differs between two states of this branch, or between it and another one (`from_branch`)."""
         parts = Parts(query=cast("Mapping[str, Any]", query))
         return self._scope.pages(ops.DIFF_STATES, parts, lambda page: page.differences, options)
+
+    def watch(
+        self, options: CallOptions | None = None, /, *, after: int | None = None
+    ) -> AsyncGenerator[t.WatchResponse, None]:
+        """What the transactions of this branch change, those after `after` (0: all that is kept) and then each new one;
+        without it only what comes. The first event is a `position`, which says where that is; each later one is a
+        transaction.
+
+        A stream that is cut, at a failover too, goes on behind the last event: nothing is missed and nothing comes twice.
+        It has to go on within `options.timeout` (default: 60 s). Raises Conflict where what follows is not kept any more
+        or was lost. Close the generator to end it (`contextlib.closing`, `aclosing`)."""
+        return watch_changes(self._scope, after, options)
 
     async def sync(self, options: CallOptions | None = None) -> t.SyncResponse:
         """Waits until object storage holds everything that this branch has."""

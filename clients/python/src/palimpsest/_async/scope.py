@@ -31,6 +31,9 @@ class AsyncScope:
     async def request(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
         return await self.transport.request(operation, self._located(operation, parts), options)
 
+    async def open(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
+        return await self.transport.open(operation, self._located(operation, parts), options)
+
     async def find(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> Any:
         """What the call gave, or None where there is no such thing; a missing database or branch is raised."""
         try:

@@ -32,6 +32,9 @@ class Scope:
     def request(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
         return self.transport.request(operation, self._located(operation, parts), options)
 
+    def open(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
+        return self.transport.open(operation, self._located(operation, parts), options)
+
     def find(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> Any:
         """What the call gave, or None where there is no such thing; a missing database or branch is raised."""
         try:

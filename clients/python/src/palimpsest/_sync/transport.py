@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Iterator, Callable, Mapping
 
 import httpx
 
 from .. import errors
 from .._calls import TIMEOUT, CallOptions, Parts, choose_key, choose_wait, is_safe_as_it_is, to_error, to_url
 from .._codec import decode, encode
+from .._events import SILENCE_MAX
 from .._operation import Operation
 from .._seen import SeenTxids
 from ._io import HttpClient, bounded, sleep
@@ -54,8 +55,24 @@ class Transport:
         return decode(response.json(), operation.output)
 
     def request(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
-        """The response of a success."""
-        options = options or CallOptions()
+        """The response of a success, read to its end."""
+        return self._tried(operation, parts, options or CallOptions(), False)
+
+    def open(self, operation: Operation, parts: Parts, options: CallOptions | None = None) -> httpx.Response:
+        """The response of a success once it has begun; who asked for it closes it."""
+        return self._tried(operation, parts, options or CallOptions(), True)
+
+    def read(self, response: httpx.Response) -> Iterator[bytes]:
+        """The bytes of an open response as they come. A connection that breaks or goes silent is ConnectionFailed."""
+        try:
+            for more in response.iter_bytes():
+                yield more
+        except httpx.TransportError as error:
+            raise errors.ConnectionFailed("the stream broke, or went silent") from error
+
+    def _tried(
+        self, operation: Operation, parts: Parts, options: CallOptions, is_stream: bool
+    ) -> httpx.Response:
         timeout = options.timeout if options.timeout is not None else self._timeout
         ends_at = time.monotonic() + timeout
         key = choose_key(operation, parts, options)
@@ -68,7 +85,7 @@ class Transport:
             try:
                 if left <= 0:
                     raise TimeoutError
-                return bounded(self._attempt(operation, parts, options, left), left)
+                return bounded(self._attempt(operation, parts, options, left, is_stream), left)
             except (TimeoutError, httpx.TimeoutException) as error:
                 if time.monotonic() >= ends_at or not is_safe:
                     raise errors.DeadlineExceeded(f"{operation.id} had no answer in time") from error
@@ -78,7 +95,9 @@ class Transport:
                     raise
                 sleep(wait)
 
-    def _attempt(self, operation: Operation, parts: Parts, options: CallOptions, left: float) -> httpx.Response:
+    def _attempt(
+        self, operation: Operation, parts: Parts, options: CallOptions, left: float, is_stream: bool
+    ) -> httpx.Response:
         headers = {**self._headers, **options.headers}
         token = self._token() if callable(self._token) else self._token
         if token is not None:
@@ -103,13 +122,17 @@ class Transport:
             headers["content-type"] = parts.content_type or "application/octet-stream"
             content = parts.body
         try:
-            response = self._http.request(
+            request = self._http.build_request(
                 operation.method,
                 self._base + to_url(operation, parts),
                 headers=headers,
                 content=content,
-                timeout=left,
+                timeout=httpx.Timeout(left, read=SILENCE_MAX) if is_stream else left,
             )
+            response = self._http.send(request, stream=is_stream)
+            if is_stream and not response.is_success:
+                response.read()
+                response.close()
         except httpx.TimeoutException:
             raise
         except httpx.TransportError as error:
