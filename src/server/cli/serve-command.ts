@@ -56,10 +56,10 @@ export interface Told {
   readonly auth: string;
 }
 
-/** In the data directory: where its node listens, for whoever would start a second one. A hint, which may be stale. */
+/** In the data directory: where its node listens, for whoever would start a second one. A hint; it may be stale. */
 const addressFile = "node-address";
 
-/** Reads the configuration, runs a node and waits until a signal has stopped it. `greet` gives what is said at its start. */
+/** Runs a node as the variables say until a signal has stopped it. `greet` gives what is said at its start. */
 export async function serve(
   around: Surroundings,
   environment: Environment,
@@ -114,7 +114,7 @@ async function runNode(
 function hintOf(error: unknown, { dataDirectory }: Config): string {
   if ((error as NodeJS.ErrnoException).code === "EADDRINUSE")
     return "; another program has that address: --listen 127.0.0.1:0 or SERVICE_LISTEN takes a free one";
-  if (!/is in use by another process$/.test((error as Error).message)) return "";
+  if (!(error as Error).message.endsWith("is in use by another process")) return "";
   const address = readAddress(join(dataDirectory, addressFile));
   return address === undefined ? "" : `: a node runs already, at ${address}`;
 }

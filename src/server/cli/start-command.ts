@@ -1,8 +1,8 @@
 /**
  * `palimpsest` with nothing else: a node on this machine, for somebody who has just met it, and what to do with it next.
  *
- * Always true: it listens on the loopback alone unless a variable says otherwise; its data outlives it. Must not know: how
- * a node is run (server/cli/serve-command).
+ * Always true: it listens on the loopback alone unless a variable says otherwise; its data outlives it. Must not know:
+ * how a node is run (server/cli/serve-command).
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -57,7 +57,11 @@ In another terminal, keep a memory and find it again:
   ${command} remember "I prefer the light theme" --topic theme${on}
   ${command} recall which theme do I like${on}
 
-The same over HTTP, as any agent can:
+Give it to an agent that speaks MCP, such as Claude Code:
+
+  claude mcp add --transport http memory ${address}/mcp/${profile}
+
+The same over HTTP, as any program can:
 
   curl -s ${at}/memories ${header} \\
     -d '{"memories": [{"type": "fact", "topic_key": "theme", "summary": "I prefer the light theme", "content": null}]}'
