@@ -123,6 +123,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.Rule.idempotency_key": "Whether the header `Idempotency-Key` makes the call one that may be repeated: within a day the same key gives the same answer, and nothing is done twice. Calls that only read need none, and ignore it.",
   "palimpsest.v1.Rule.entity_tag": "Whether a success carries the header `ETag`: the hash of the content, in quotes. A GET with `If-None-Match` of that is answered 304.",
   "palimpsest.v1.Rule.at": "Whether the header `Service-At` (on REST also the query parameter `at`) makes the call one of an earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. The answer is of that state, as is its `Service-Txid`, and what expires is judged at the time that was asked for, else at that of the state's commit. A state that cannot be restored is `not_found` (404). Other calls refuse the header.",
+  "palimpsest.v1.Rule.example": "A request's body as JSON, for the documentation; of every method whose body is JSON.",
   "palimpsest.v1.Rule.headers": "Further headers that a success may carry, such as `Service-Expires-At`.",
   "palimpsest.v1.Json": "How a field looks in the REST JSON, where that differs from its proto form.",
   "palimpsest.v1.Json.null_when_absent": "Written as `null` when absent; otherwise an absent optional field is left out.",

@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- [writes|lone|tail|tenants|turns|fsync|sql|auth|builds [commit]|cluster|embed|erasure|fairness [1
- * …]|feed|growth [10000 …]|grpc|past|recalls [10000 …]|vectors|memory|scale|start|storage
+ * …]|feed|growth [10000 …]|grpc|mcp|past|recalls [10000 …]|vectors|memory|scale|start|storage
  * [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. `peers [part …] [--size
  * small] [--write docs/peers.md]` starts servers that others make, when asked alone.
  */
@@ -16,6 +16,7 @@ import { benchFairness } from "./fairness.ts";
 import { benchFeed } from "./feed.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchGrpc } from "./grpc.ts";
+import { benchMcp } from "./mcp.ts";
 import { benchMemory } from "./memory.ts";
 import { benchPast } from "./past.ts";
 import { benchPeers } from "./peers/peers.ts";
@@ -41,6 +42,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   sql: benchSql,
   recalls: (directory) => benchRecalls(directory, numbers),
   vectors: benchVectors,
+  mcp: benchMcp,
   memory: benchMemory,
   auth: benchAuth,
   builds: (directory) =>

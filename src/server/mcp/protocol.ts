@@ -6,7 +6,7 @@
  * another; every node answers every request alike. Loaded by the first visit, as a node starts in less time than the
  * library. Must not know: sockets, what a tool does.
  */
-import { createMcpHandler, type McpServer, type Server } from "@modelcontextprotocol/server";
+import { createMcpHandler, type McpServer, type Server, type ServerEventBus } from "@modelcontextprotocol/server";
 import { assert } from "../../base/faults/assert.ts";
 import type { Log } from "../../base/log.ts";
 import { createOwnServer } from "./own-server.ts";
@@ -30,10 +30,18 @@ export type OpenProtocol = (options: ProtocolOptions) => Protocol;
 export const openOwnProtocol: OpenProtocol = (options) =>
   openProtocol(createOwnServer, { ...options, listenersMax: 0 });
 
-/** The protocol with what `makeServer` offers to a visit; at most `listenersMax` streams wait for changes of it. */
+/** Who is told of changes of what is offered. */
+interface Listening {
+  /** So many streams may wait for changes. */
+  readonly listenersMax: number;
+  /** What tells of them; absent where there are none. */
+  readonly bus?: ServerEventBus;
+}
+
+/** The protocol with what `makeServer` offers to a visit. */
 export function openProtocol(
   makeServer: (visit: Visit) => Server | McpServer,
-  { leaving, log, listenersMax }: ProtocolOptions & { readonly listenersMax: number },
+  { leaving, log, listenersMax, bus }: ProtocolOptions & Listening,
 ): Protocol {
   const visits = new WeakMap<Request, Visit>();
   const handler = createMcpHandler(
@@ -43,7 +51,7 @@ export function openProtocol(
       return makeServer(visit);
     },
     // Answers come in less time than a line is given up in, so that nothing need be sent to keep it.
-    { keepAliveMs: 0, maxSubscriptions: listenersMax },
+    { keepAliveMs: 0, maxSubscriptions: listenersMax, ...(bus && { bus }) },
   );
   leaving.addEventListener("abort", () => void handler.close(), { once: true });
   return {

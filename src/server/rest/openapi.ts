@@ -7,11 +7,11 @@
 import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { isTaggedRead, takesIfMatch, takesIfNoneMatch } from "../../service/call/conditions.ts";
-import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
 import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
 import { type AnyEndpoint, Credential, isStream, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
 import { isRequired } from "../../service/call/constraints.ts";
-import { atParameter } from "./rest-router.ts";
+import { atQuery, headerParameters, responseHeaders } from "./openapi-headers.ts";
+import { bodyExample, pathExample } from "./openapi-examples.ts";
 import type { Schema } from "./openapi-constraints.ts";
 import { getComment, SchemaCollection } from "./openapi-schema.ts";
 
@@ -47,10 +47,14 @@ export function openapiDocument(endpoints: readonly AnyEndpoint[]): Json {
       description: about,
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
-    tags: [...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({
-      name: toTag(service.name),
-      description: getComment(service.typeName),
-    })),
+    servers: [{ url: "/", description: "The node that gives this document." }],
+    tags: [
+      ...[...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({
+        name: toTag(service.name),
+        description: getComment(service.typeName),
+      })),
+      { name: "Node", description: "What a node tells of itself." },
+    ],
     paths,
     components: {
       schemas: { ...schemas.schemas, Error: errorSchema },
@@ -84,7 +88,14 @@ export const plainRoutes: { readonly [path: string]: Json } = {
 };
 
 function plainRoute(operationId: string, description: string, security: readonly Json[], responses: Json): Json {
-  return { operationId, tags: ["Node"], description, security, responses };
+  const refusals = security.length > 0 ? { 401: refusal(["unauthorized"]) } : {};
+  const summary = summarize(description);
+  return { operationId, tags: ["Node"], summary, description, security, responses: { ...responses, ...refusals } };
+}
+
+/** The first sentence of a comment, as a title. */
+function summarize(comment: string): string {
+  return comment.split(/[.:;](?=\s|$)/, 1)[0]!.replaceAll(/\s+/g, " ");
 }
 
 function readiness(): Json {
@@ -102,10 +113,12 @@ function keySetSchema(): Schema {
 
 function describeOperation(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
   const { method } = endpoint;
+  const description = getComment(`${method.parent.typeName}.${method.name}`);
   return {
     operationId: method.localName,
     tags: [toTag(method.parent.name)],
-    description: getComment(`${method.parent.typeName}.${method.name}`),
+    summary: summarize(description),
+    description,
     security: describeSecurity(endpoint),
     parameters: describeParameters(endpoint, schemas),
     ...(endpoint.bodyField === undefined ? {} : { requestBody: describeRequestBody(endpoint, schemas) }),
@@ -143,7 +156,9 @@ function describeSecurity(endpoint: AnyEndpoint): readonly Json[] {
 
 function describeParameters(endpoint: AnyEndpoint, schemas: SchemaCollection): readonly Json[] {
   const fromPath = endpoint.segments.flatMap((segment) =>
-    segment.kind === "field" ? [parameter("path", segment.field, schemas)] : [],
+    segment.kind === "field"
+      ? [{ ...parameter("path", segment.field, schemas), ...pathExample(segment.field, endpoint) }]
+      : [],
   );
   const fromQuery = endpoint.queryFields.map((field) => parameter("query", field, schemas));
   return [
@@ -183,7 +198,12 @@ function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): 
   const { bodyFields, bodyField, method } = endpoint;
   const required = bodyFields.some(isRequired);
   if (bodyField === "*")
-    return { required, content: { "application/json": { schema: schemas.referBody(method.input, bodyFields) } } };
+    return {
+      required,
+      content: {
+        "application/json": { schema: schemas.referBody(method.input, bodyFields), ...bodyExample(endpoint) },
+      },
+    };
   return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
 }
 
@@ -276,97 +296,6 @@ const errorSchema: Schema = {
     code: { type: "string", enum: Object.keys(errorCodes), description: "The stable code, for programs." },
   },
   required: ["error", "code"],
-};
-
-const headerParameters = {
-  "Service-Branch": headerParameter(
-    "Service-Branch",
-    "The branch, instead of in the path or query. Given twice with different values it is refused (400).",
-    { type: "string" },
-  ),
-  "Service-Min-Txid": headerParameter(
-    "Service-Min-Txid",
-    "A transaction id that was answered before: the answer comes from that state or a later one.",
-    { type: "integer", format: "int64", minimum: 0 },
-  ),
-  "Service-Consistency": headerParameter(
-    "Service-Consistency",
-    "`primary`: from the writer. `cached`: a copy may answer.",
-    { type: "string", enum: ["primary", "cached"] },
-  ),
-  "Service-At": headerParameter(
-    "Service-At",
-    "The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query.",
-    { type: "string" },
-  ),
-  "Service-Durability": headerParameter(
-    "Service-Durability",
-    "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
-    { type: "string", enum: ["standard", "durable"] },
-  ),
-  "If-Match": headerParameter(
-    "If-Match",
-    "The tag that the answer of a read or of a write gave, in its quotes, or `*`: the write happens only if that is " +
-      "what is there, and is refused (412) otherwise.",
-    { type: "string" },
-  ),
-  "If-None-Match": headerParameter(
-    "If-None-Match",
-    "Of a write, `*`: it happens only if there is nothing yet, and is refused (412) otherwise. Of a read, a tag: the " +
-      "answer is 304 while that is what is there.",
-    { type: "string" },
-  ),
-  "Idempotency-Key": headerParameter(
-    "Idempotency-Key",
-    "Any text of the client's own, such as a UUID, that makes the call one that may be repeated: within a day the " +
-      "same key gives the same answer, and nothing is done twice. With another request it is refused (409).",
-    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax },
-  ),
-} as const;
-
-/** The header `Service-At` as a parameter of the query. */
-const atQuery: Json = { ...headerParameters["Service-At"], name: atParameter, in: "query" };
-
-function headerParameter(name: string, description: string, schema: Schema): Json {
-  return { name, in: "header", required: false, description, schema };
-}
-
-const responseHeaders: Json = {
-  "Service-Txid": {
-    description: "The database's transaction id after the call.",
-    schema: { type: "integer", format: "int64" },
-  },
-  "Service-Durable-Txid": {
-    description: "The transaction id up to which object storage holds the branch.",
-    schema: { type: "integer", format: "int64" },
-  },
-  "Service-Erasure-Id": {
-    description:
-      "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
-      "of a forget.",
-    schema: { type: "string" },
-  },
-  "Service-Expires-At": {
-    description: "When the value expires, in Unix milliseconds; absent where it stays.",
-    schema: { type: "integer", format: "int64" },
-  },
-  "Service-Subject": {
-    description: "Whom the value is about, percent-encoded; absent where that was not said.",
-    schema: { type: "string" },
-  },
-  ETag: {
-    description: "The hash of the content, SHA-256 in hexadecimal, in quotes.",
-    schema: { type: "string" },
-  },
-  "Idempotency-Replayed": {
-    description: "`true`: an earlier call with this `Idempotency-Key` was carried out, and this is its answer.",
-    schema: { type: "string", enum: ["true"] },
-  },
-  "Retry-After": {
-    description: "Whole seconds until a retry is expected to succeed.",
-    schema: { type: "integer", minimum: 1 },
-  },
-  "WWW-Authenticate": { description: "`Bearer`.", schema: { type: "string" } },
 };
 
 const securitySchemes: Json = {
