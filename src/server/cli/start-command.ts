@@ -1,5 +1,5 @@
 /**
- * `palimpsest` with nothing else: a node on this machine, for somebody who has just met it, and what to do with it next.
+ * `palimpsest` with nothing else: a node on this machine, for somebody who has just met it, and what comes next.
  *
  * Always true: it listens on the loopback alone unless a variable says otherwise; its data outlives it. Must not know:
  * how a node is run (server/cli/serve-command).
