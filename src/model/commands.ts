@@ -41,6 +41,7 @@ import type { Tx, View } from "./core/transaction.ts";
 import { getVector, upsertVector, upsertVectors } from "./vectors/vector-collections.ts";
 import { listVectors, removeVector, removeVectors } from "./vectors/vector-list.ts";
 import { searchVectors } from "./vectors/vector-search.ts";
+import { exportRecords, importRecords, planImport } from "./transfer/transfer.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy removes. */
 interface SweepInput {
@@ -120,6 +121,7 @@ export const writeCommands = {
   "file.edit": editFile,
   "file.move": moveFiles,
   "file.delete": deleteFiles,
+  "transfer.import": importRecords,
   repeatable,
   sweep,
 } as const;
@@ -156,6 +158,8 @@ export const readCommands = {
   "file.list": listFiles,
   "file.versions": listFileVersions,
   "file.search": searchFiles,
+  "transfer.export": exportRecords,
+  "transfer.plan": planImport,
   "facets.list": listFacets,
   due: nextDue,
   excess: findExcess,

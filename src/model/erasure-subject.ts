@@ -7,7 +7,7 @@
 import { limits } from "../base/limits.ts";
 import type { RecordTarget } from "../format/erasure/erasure-receipt.ts";
 import { encodeUtf8 } from "../base/bytes.ts";
-import { removeSession } from "./core/session-row.ts";
+import { isSessionUsed, removeSession } from "./core/session-row.ts";
 import { ownersOf, type SubjectKind } from "./core/subjects.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { removeDoc } from "./docs/docs.ts";
@@ -193,13 +193,7 @@ function removeRecords(tx: Tx, { subject }: SubjectTarget): void {
 
 /** A session of which nothing is left, with the last number that was given in it. */
 export function removeEmptySession(tx: Tx, sessionId: string): void {
-  const isUsed = tx.connection.get(
-    `SELECT 1 FROM __service_turn WHERE session_id = ?
-     UNION ALL SELECT 1 FROM __service_memory_provenance WHERE session_id = ? LIMIT 1`,
-    sessionId,
-    sessionId,
-  );
-  if (isUsed) return;
+  if (isSessionUsed(tx, sessionId)) return;
   removeSession(tx, sessionId);
   tx.connection.run("DELETE FROM __service_turn_floor WHERE session_id = ?", sessionId);
 }

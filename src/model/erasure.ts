@@ -23,10 +23,8 @@ import { removeSession } from "./core/session-row.ts";
 import { ownersOf } from "./core/subjects.ts";
 import type { Tx, View } from "./core/transaction.ts";
 import { linksTo, removeLinks, type FoundLink, type LinkTarget } from "./standing/links.ts";
+import { erasedMemoryId } from "./standing/states.ts";
 import { eraseTurns } from "./transcript/turn-removal.ts";
-
-/** The superseder of a memory whose real one was erased: no memory ever has this id. */
-export const erasedMemoryId = "mem_00000000000000000000000000";
 
 /** What was erased. `found` is false when what was named is unknown: then nothing was changed. */
 export interface Erased {

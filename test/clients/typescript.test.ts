@@ -190,6 +190,35 @@ describe("every route has a method", () => {
     expect(await holds(db)).toEqual(["on main"]);
   });
 
+  test("of exports and imports", async () => {
+    const db = client.profile("acme", "mover");
+    await db.remember({ type: "fact", topicKey: "t", summary: "to be moved", subject: "ada" });
+    const text = "lorem ipsum ".repeat(60_000);
+    for (const path of ["a", "b", "c", "d"]) await db.files.put(path, path + text);
+    await db.checkpoint("whole");
+    await db.files.delete("d");
+    const parts = await all(db.export({ at: "whole" }));
+    expect(parts.length).toBeGreaterThan(1);
+    const copy = client.profile("acme", "moved");
+    await copy.remember({ type: "event", summary: "was there" });
+    const dry = await copy.import(parts, { dryRun: true });
+    expect(dry).toMatchObject({ complete: true, errors: [] });
+    const lines = Buffer.concat(parts);
+    const pieces = Array.from({ length: 7 }, (_, n) => lines.subarray(n * 500_000, (n + 1) * 500_000));
+    const taken = await copy.import(pieces);
+    expect(taken).toMatchObject({ complete: true, counts: dry.counts, left: [] });
+    expect((await copy.files.get("d"))!.text).toBe(`d${text}`);
+    expect((await copy.recall({ topicKey: "t" })).memories[0]).toMatchObject({
+      summary: "to be moved",
+      subject: "ada",
+    });
+    expect((await copy.import(db.export(), { mode: "replace" })).complete).toBe(true);
+    await copy.rewind(taken.checkpoint!);
+    expect(await copy.files.get("d")).toBeUndefined();
+    await expect(copy.import("}{\n")).rejects.toBeInstanceOf(Palimpsest.InvalidRequest);
+    await expect(copy.import(Buffer.concat([lines, lines]))).rejects.toThrow(/trailer/);
+  });
+
   test("of the change feed", async () => {
     const db = client.profile("acme", "watched");
     await db.remember({ type: "fact", topicKey: "t", summary: "told" });

@@ -34,6 +34,7 @@ import { subjectBytesMax } from "../../src/model/core/subjects.ts";
 import { turnsBatchMax } from "../../src/model/transcript/turn-batches.ts";
 import { turnIdBytesMax } from "../../src/model/transcript/turn-details.ts";
 import { turnsDeleteMax } from "../../src/model/transcript/turn-removal.ts";
+import { importModes } from "../../src/model/transfer/transfer.ts";
 import { vectorIdBytesMax } from "../../src/model/vectors/vector-collections.ts";
 import { vectorMetrics } from "../../src/model/vectors/vector-metrics.ts";
 import { type Constraint, readConstraint } from "../../src/service/call/constraints.ts";
@@ -120,6 +121,7 @@ const bounds: Readonly<Record<string, Bounds>> = {
   type: oneOf(memoryTypes),
   metric: oneOf(vectorMetrics),
   consistency: oneOf(["primary", "cached"]),
+  "ImportRequest.mode": oneOf(importModes),
   "ListKeysRequest.include": oneOf(["values", "details"]),
   first_line: fromOne,
   last_line: fromOne,

@@ -112,6 +112,7 @@ describe("the rules of methods", () => {
       "FileService.PutFile",
       "MemoryService.Extract",
       "MemoryService.Ingest",
+      "TransferService.Import",
     ]);
   });
 

@@ -55,6 +55,8 @@ const extensionRoutes = new Set([
   "DELETE /v1/db/{db}/files/{path}",
   "GET /v1/db/{db}/files/{path}/versions",
   "POST /v1/db/{db}/file_search",
+  "GET /v1/db/{db}/export",
+  "POST /v1/db/{db}/import",
 ]);
 
 /** Request fields that the specification does not have, all optional. */

@@ -28,6 +28,7 @@ const continuations = [
   "docs/feed.md",
   "docs/writes.md",
   "docs/past.md",
+  "docs/transfer.md",
   "docs/erasure.md",
 ];
 /** Those that need authentication. */

@@ -80,6 +80,24 @@ type Acted = {
 
 const idempotency = { key: traces.key.subarray(0, 16), request: traces.key };
 
+const importInput = {
+  records: [{ line: 2, text: '{"kind":"kv","ns":"prefs","key":"drink","text":"tea"}' }],
+  mode: "skip" as const,
+  each: true,
+  erased: {
+    memoryIds: [`mem_${id}`],
+    targets: [
+      ...recordTargets.map((target) => ({ target, untilMs: 1_763_884_867_123 })),
+      { target: { kind: "session" as const, sessionId: "s-1", turns: false }, untilMs: 0 },
+    ],
+  },
+};
+const imported = {
+  counts: { kv: { created: 1 } },
+  left: [{ line: 2, kind: "kv", outcome: "conflict" as const }],
+  each: ["created" as const],
+};
+
 const written: Written = {
   "memory.ingest": [
     [
@@ -311,6 +329,7 @@ const written: Written = {
       { deleted: 1, purgedVersions: 100 },
     ],
   ],
+  "transfer.import": [[importInput, imported]],
   repeatable: [
     [
       { ...idempotency, command: "memory.forget", input: { id } },
@@ -327,6 +346,17 @@ const written: Written = {
 };
 
 const read: Read = {
+  "transfer.export": [
+    [
+      { from: { kind: "doc", after: [3, "x"] }, asOfMs: 1_763_884_867_123, bytesMax: 4_194_304, hash: "0f" },
+      { text: "{}\n", counts: { doc: 1 }, hash: "0e", asOfMs: 1_763_884_867_123, next: { kind: "vector" } },
+    ],
+    [
+      { bytesMax: 1, hash: "0f" },
+      { text: "", counts: {}, hash: "0f", asOfMs: 0 },
+    ],
+  ],
+  "transfer.plan": [[importInput, imported]],
   "memory.get": [
     [{ id }, { ...memory, supersedes: [id], expiresAt: 1, metadata: "{}" }],
     [{ id: "unknown" }, undefined],

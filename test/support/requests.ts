@@ -24,6 +24,7 @@ export function sampleRequests(db: string, at: Profile): ReadonlyMap<string, Req
     ...dataSamples(db),
     ...fileSamples(db),
     ...branchSamples(db),
+    ...transferSamples(db),
   ]);
   const missing = endpoints.filter(({ name }) => !samples.has(name));
   if (missing.length > 0) throw new Error(`no sample request for ${missing.map(({ name }) => name).join(", ")}`);
@@ -43,6 +44,15 @@ function controlSamples(db: string, { ns }: Profile): [string, Request][] {
     ["ControlService.PutNamespacePolicy", { ns, policy: {} }],
     ["ControlService.ReadAudit", { ns }],
     ["ControlService.GetNamespaceUsage", { ns }],
+  ];
+}
+
+function transferSamples(db: string): [string, Request][] {
+  const header = { kind: "header", format: "palimpsest-export", version: 1 };
+  const records = Buffer.from(`${JSON.stringify(header)}\n`);
+  return [
+    ["TransferService.Export", { db }],
+    ["TransferService.Import", { db, records, mode: "skip", dry_run: true, checkpoint: "before" }],
   ];
 }
 

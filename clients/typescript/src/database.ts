@@ -11,6 +11,8 @@ import type {
   DocCollection,
   ExecuteSqlResponse,
   FacetGroup,
+  ImportQuery,
+  ImportResponse,
   Json,
   JsonObject,
   ListBranchesResponse,
@@ -32,6 +34,7 @@ import { Files } from "./files.ts";
 import { KeyValues } from "./kv.ts";
 import { Scope } from "./scope.ts";
 import type { CallOptions, Transport } from "./transport.ts";
+import { type ExportedLines, exportParts, importLines } from "./transfer.ts";
 import { Turns } from "./turns.ts";
 import { Vectors } from "./vectors.ts";
 import { watch, type WatchOptions } from "./watch.ts";
@@ -118,6 +121,26 @@ export class Database {
   ): AsyncGenerator<StateDifference, void, undefined> {
     const take = ({ differences }: DiffStatesResponse): readonly StateDifference[] => differences;
     return this.scope.list(operations.diffStates, { query }, take, options);
+  }
+
+  /**
+   * The branch as lines of JSON, a part at a time, all of one transaction; `at` names an earlier state. The parts, one
+   * behind the other, are the export.
+   */
+  export(options?: CallOptions): AsyncGenerator<Uint8Array, void, undefined> {
+    return exportParts(this.scope, options);
+  }
+
+  /**
+   * Takes the lines of an export into this branch, in pieces of any size, such as what `export` gives. `complete` in the
+   * answer says whether all of it came; a rewind to its `checkpoint` undoes the import.
+   */
+  import(
+    lines: ExportedLines,
+    query: Omit<ImportQuery, "cursor"> = {},
+    options?: CallOptions,
+  ): Promise<ImportResponse> {
+    return importLines(this.scope, lines, query, options);
   }
 
   /**

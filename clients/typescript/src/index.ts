@@ -2,6 +2,7 @@
 export { Palimpsest, type PublicKey, type Readiness } from "./palimpsest.ts";
 export { Profile, type MemoryConditions, type NewMemory } from "./profile.ts";
 export { Database, type SqlParameters } from "./database.ts";
+export type { ExportedLines } from "./transfer.ts";
 export { Namespace } from "./namespace.ts";
 export { Documents } from "./documents.ts";
 export { KeyValues, type Value } from "./kv.ts";

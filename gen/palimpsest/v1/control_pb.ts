@@ -773,7 +773,8 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
    * What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`,
    * `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`,
    * `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`,
-   * `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`,
+   * `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `db.export`, `db.import`; with `audit.include_data`
+   * also `sql.write`, `kv.put`,
    * `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`,
    * `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or
    * `audit.dropped` where events are missing.

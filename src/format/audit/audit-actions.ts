@@ -55,6 +55,8 @@ export const auditActions = [
   "branch.rewind",
   "branch.checkpoint",
   "branch.checkpoint_delete",
+  "db.export",
+  "db.import",
   ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
@@ -79,4 +81,6 @@ export const laterActions: ReadonlySet<AuditAction> = new Set([
   "branch.rewind",
   "branch.checkpoint",
   "branch.checkpoint_delete",
+  "db.export",
+  "db.import",
 ]);

@@ -170,6 +170,47 @@ export function putMoved(tx: Tx, path: string, from: FileRow): void {
   putSubject(tx, { kind: "file", owner: row }, subjectOf(tx, { kind: "file", owner: from.row }) ?? "");
 }
 
+/** A version as it was written in another state: the rest of its row follows from it. */
+export interface RestoredVersion extends Pick<VersionRow, "path" | "version" | "change" | "otherPath" | "writtenAt"> {
+  readonly text: string | undefined;
+  readonly subject: string | undefined;
+}
+
+/** Writes a version that is not there, or in the place of the one that is. The path must have been checked. */
+export function restoreVersion(
+  tx: Tx,
+  { text, subject = "", ...version }: RestoredVersion,
+  textHash: string | undefined,
+): void {
+  const { connection } = tx;
+  if (!hasFiles(connection)) connection.exec(schema);
+  const { path } = version;
+  const before = findFile(tx, path);
+  note(tx, "file", version.change, path);
+  const replaced = versionsOf(tx, path).find((one) => one.version === version.version);
+  if (replaced) removeVersion(tx, replaced);
+  const stored =
+    text === undefined
+      ? null
+      : connection.get<{ row: number }>("INSERT INTO __service_file_text (text) VALUES (?) RETURNING row", text)!.row;
+  const { lastInsertRowid } = connection.run(
+    `INSERT INTO __service_file_version (path, version, change, other_path, txid, written_at, hash, size, text)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ...[path, version.version, version.change, version.otherPath, tx.txid, version.writtenAt],
+    ...[textHash ?? null, text === undefined ? null : utf8Length(text), stored],
+  );
+  putSubject(tx, { kind: "file", owner: lastInsertRowid }, subject);
+  const [newest] = versionsOf(tx, path);
+  if (before?.row === newest?.row) return trim(tx, path);
+  if (before) unindexFile(tx, before.row);
+  connection.run("DELETE FROM __service_file WHERE path = ?", path);
+  if (newest && newest.text !== null) {
+    connection.run("INSERT INTO __service_file (path, row) VALUES (?, ?)", path, newest.row);
+    indexFile(tx, newest.row, newest.size! + path.length);
+  }
+  trim(tx, path);
+}
+
 /** Ends the file; its versions stay. */
 export function endFile(tx: Tx, file: FileRow, change: "moved_away" | "deleted", otherPath?: string): void {
   tx.connection.run("DELETE FROM __service_file WHERE path = ?", file.path);

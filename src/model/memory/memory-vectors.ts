@@ -14,6 +14,7 @@ import {
   findSpace,
   hasVector,
   openSpace,
+  putUnitVector,
   putVector,
   type VectorSpace,
 } from "../vectors/vectors.ts";
@@ -70,6 +71,8 @@ export function isForeign(view: View, space: VectorSpace, embeddedBy: string): b
 export interface Embedding {
   readonly embedding?: Float32Array | undefined;
   readonly embeddedBy?: Maker | undefined;
+  /** Of one that was stored before: it has length 1, and is stored as it is. */
+  readonly isUnit?: boolean | undefined;
 }
 
 /** Gives the owner its vector. One that it has already stays, and nothing is said. */
@@ -77,25 +80,35 @@ export function embed(
   tx: Tx,
   kind: EmbeddedKind,
   row: number,
-  { embedding, embeddedBy }: Embedding,
+  { embedding, embeddedBy, isUnit }: Embedding,
 ): Embedded | undefined {
   const found = embeddedSpace(tx, kind);
   if (found && hasVector(tx, found, row)) return undefined;
   if (found && embeddedBy && isForeign(tx, found, embeddedBy.name)) return "skipped_model";
   if (!embedding) return undefined;
-  const space = found ?? openSpace(tx, kind, kind, embedding.length);
-  if (!found && embeddedBy) {
-    tx.connection.exec(makerSchema);
-    tx.connection.run(
-      "INSERT INTO __service_vector_maker (space, name, floor) VALUES (?, ?, ?)",
-      space.space,
-      embeddedBy.name,
-      embeddedBy.floor,
-    );
-  }
+  const space = found ?? openEmbeddedSpace(tx, kind, embedding.length, embeddedBy);
   if (space.dimension !== embedding.length) return "skipped_dimension";
-  putVector(tx, space, row, embedding);
+  (isUnit ? putUnitVector : putVector)(tx, space, row, embedding);
   return "stored";
+}
+
+/** Makes the space of a kind, which has none yet. */
+export function openEmbeddedSpace(
+  tx: Tx,
+  kind: EmbeddedKind,
+  dimension: number,
+  embeddedBy: Maker | undefined,
+): VectorSpace {
+  const space = openSpace(tx, kind, kind, dimension);
+  if (!embeddedBy) return space;
+  tx.connection.exec(makerSchema);
+  tx.connection.run(
+    "INSERT INTO __service_vector_maker (space, name, floor) VALUES (?, ?, ?)",
+    space.space,
+    embeddedBy.name,
+    embeddedBy.floor,
+  );
+  return space;
 }
 
 /** Takes the vectors of these memories away. */

@@ -110,6 +110,14 @@ export function readLinks({ connection }: View, row: number): MemoryLink[] {
     .map(({ memoryId, sessionId, seq }) => (memoryId === null ? { sessionId: sessionId!, seq: seq! } : { memoryId }));
 }
 
+/** SQL that gives the links of the row that the expression numbers as JSON, in the names of the wire. */
+export function linksColumn({ connection }: View, memory: string): string {
+  if (!connection.hasTable(table)) return "'[]'";
+  return `(SELECT json_group_array(json(CASE WHEN l.from_memory IS NULL
+      THEN json_object('session_id', l.session_id, 'seq', l.seq) ELSE json_object('memory_id', l.from_memory) END)
+      ORDER BY l.link) FROM ${table} AS l WHERE l.memory = ${memory})`;
+}
+
 interface LinkRow {
   readonly memoryId: string | null;
   readonly sessionId: string | null;

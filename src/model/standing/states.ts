@@ -14,6 +14,9 @@ export type MemoryState = (typeof memoryStates)[number];
 /** What stands in the place of a superseder. */
 export const stateMarks = { completed: "state:completed", proposed: "state:proposed" } as const;
 
+/** The superseder of a memory whose real one was erased: no memory ever has this id. */
+export const erasedMemoryId = "mem_00000000000000000000000000";
+
 /** Where no state is named: what holds. */
 export const activeOnly = ["active"] as const satisfies readonly MemoryState[];
 

@@ -16,7 +16,15 @@ import type { Tx, View } from "../core/transaction.ts";
 import { details, computeLength, putDetail, removeDetail } from "./vector-details.ts";
 import { declareMetric } from "./vector-metrics.ts";
 import { decodeStoredVector } from "../index/vector-index.ts";
-import { checkEmbedding, deleteVector, findSpace, openSpace, putVector, type VectorSpace } from "./vectors.ts";
+import {
+  checkEmbedding,
+  deleteVector,
+  findSpace,
+  openSpace,
+  putUnitVector,
+  putVector,
+  type VectorSpace,
+} from "./vectors.ts";
 
 export const vectorIdBytesMax = 256;
 
@@ -49,7 +57,8 @@ export function checkDimension(field: string, embedding: Float32Array, collectio
   );
 }
 
-function openCollection(tx: Tx, collection: string, dimension: number, metric: string | undefined): VectorSpace {
+/** The collection's space, made with this dimension when there is none yet; a metric that is given is declared. */
+export function openCollection(tx: Tx, collection: string, dimension: number, metric: string | undefined): VectorSpace {
   const found = findSpace(tx, "collection", collection);
   if (found) {
     if (metric !== undefined) declareMetric(tx, collection, found, { metric, isNew: false });
@@ -115,13 +124,41 @@ function upsertOne(
   const metadata = given === undefined ? undefined : readMetadata(`${place}metadata`, given);
   const space = openCollection(tx, collection, embedding.length, metric);
   checkDimension(`${place}embedding`, embedding, collection, space);
-  const found = findOwner(tx, space, id);
-  const owner =
-    found ??
-    tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id).lastInsertRowid;
+  const owner = openItem(tx, space, id);
   putVector(tx, space, owner, embedding);
   putDetail(tx, space, owner, computeLength(embedding), metadata);
   putSubject(tx, { kind: "vector", owner }, subject, `${place}subject`);
+  note(tx, "vector", "put", collection, id);
+}
+
+/** The owner of an id's vector, which the caller stores. */
+function openItem(tx: Tx, space: VectorSpace, id: string): number {
+  const found = findOwner(tx, space, id);
+  if (found !== undefined) return found;
+  return tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, id)
+    .lastInsertRowid;
+}
+
+/** A vector as it was stored before: its direction, of the collection's dimension, and its length apart. */
+interface RestoredVector {
+  readonly id: string;
+  readonly unit: Float32Array;
+  readonly length: number;
+  readonly metadata: string | undefined;
+  readonly subject: string | undefined;
+}
+
+/** Stores a vector as it was, in the place of what is there. */
+export function restoreVector(
+  tx: Tx,
+  collection: string,
+  { id, unit, length, metadata, subject = "" }: RestoredVector,
+): void {
+  const space = openCollection(tx, collection, unit.length, undefined);
+  const owner = openItem(tx, space, id);
+  putUnitVector(tx, space, owner, unit);
+  putDetail(tx, space, owner, length, metadata);
+  putSubject(tx, { kind: "vector", owner }, subject);
   note(tx, "vector", "put", collection, id);
 }
 

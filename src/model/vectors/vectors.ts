@@ -78,9 +78,13 @@ export function openSpace(tx: Tx, kind: SpaceKind, name: string, dimension: numb
 
 /** Stores the owner's vector, scaled to length 1, in place of any before it. The same vector again changes nothing. */
 export function putVector(tx: Tx, space: VectorSpace, owner: number, embedding: Float32Array): void {
-  assert(embedding.length === space.dimension, "the caller has compared the dimensions");
+  putUnitVector(tx, space, owner, unitVector(embedding));
+}
+
+/** As putVector, of a vector of length 1 that was stored before: it is stored as it is, bit by bit. */
+export function putUnitVector(tx: Tx, space: VectorSpace, owner: number, unit: Float32Array): void {
+  assert(unit.length === space.dimension, "the caller has compared the dimensions");
   assert(Number.isSafeInteger(owner) && owner >= 0, "an owner is a rowid");
-  const unit = unitVector(embedding);
   const { changes } = tx.connection.run(
     `INSERT INTO __service_vector (space, owner, embedding) VALUES (?, ?, ?)
      ON CONFLICT (space, owner) DO UPDATE SET embedding = excluded.embedding WHERE embedding <> excluded.embedding`,

@@ -38,6 +38,7 @@ import {
   variants,
   vector,
 } from "./payload-shapes.ts";
+import { exportInput, importInput, recordTargets } from "./transfer-shapes.ts";
 
 const maker = record<WriteInput<"embedding.fill">["embeddedBy"]>({ name: text, floor: number });
 const embeddedKind = oneOf("memory", "turn");
@@ -107,17 +108,6 @@ const fileEdit = record<WriteInput<"file.edit">["edits"][number]>({
   lastLine: maybe(number),
   text,
 });
-
-type Named<Kind extends RecordTarget["kind"]> = Extract<RecordTarget, { kind: Kind }>;
-
-const recordTargets = {
-  turn: record<Named<"turn">>({ kind: oneOf("turn"), sessionId: text, seq: number }),
-  path: record<Named<"path">>({ kind: oneOf("path"), path: text }),
-  key: record<Named<"key">>({ kind: oneOf("key"), ns: text, key: text }),
-  document: record<Named<"document">>({ kind: oneOf("document"), collection: text, id: text }),
-  vector: record<Named<"vector">>({ kind: oneOf("vector"), collection: text, id: text }),
-  subject: record<Named<"subject">>({ kind: oneOf("subject"), subject: text }),
-};
 
 const erasedRecords = record<ErasedRecords>({
   target: variants<"kind", RecordTarget>("kind", recordTargets),
@@ -227,6 +217,7 @@ export const writeShapes: { readonly [Kind in WriteKind]: Shape<WriteInput<Kind>
   "file.edit": record({ path: text, edits: list(fileEdit), ifMatch: maybe(text) }),
   "file.move": record({ path: text, to: text, overwrite: boolean }),
   "file.delete": record({ path: text, recursive: boolean, purge: boolean, ifMatch: maybe(text) }),
+  "transfer.import": importInput,
   repeatable: { findFault: (value, path) => repeatable.findFault(value, path) ?? findWriteFault(value, path) },
   sweep: record({
     rowsMax: number,
@@ -345,6 +336,8 @@ export const readShapes: { readonly [Kind in ReadKind]: Shape<ReadInput<Kind>> }
   "file.list": record({ folder: text, recursive: boolean, limit: number, cursor: maybe(text) }),
   "file.versions": record({ path: text }),
   "file.search": record({ query: text, folder: text, k: number }),
+  "transfer.export": exportInput,
+  "transfer.plan": importInput,
   "facets.list": record({ kind: maybe(text), limit: maybe(number), cursor: maybe(text) }),
   due: record({ retention: maybe(retention), position: maybe(agingPosition), isSwept: boolean }),
   excess: record({ countMax: number, topic: maybe(topic) }),

@@ -38,6 +38,10 @@ export const number = simple("a number", (value): value is number => typeof valu
 export const boolean = simple("true or false", (value): value is boolean => typeof value === "boolean");
 export const bytes = simple("bytes", (value): value is Uint8Array => value instanceof Uint8Array);
 export const vector = simple("a vector", (value): value is Float32Array => value instanceof Float32Array);
+export const textOrNumber = simple(
+  "text or a number",
+  (value): value is string | number => typeof value === "string" || typeof value === "number",
+);
 /** Whatever it is: what knows its shape looks at it. */
 export const anything: Shape<unknown> = { findFault: () => undefined };
 /** Of a command that is given nothing, which has no type of its own. */

@@ -8,6 +8,7 @@ import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { auditCall } from "../../service/pipeline/audit.ts";
 import { Authorization } from "../../service/pipeline/caller-check.ts";
 import { branchHandlers } from "../../service/handlers/branch-service.ts";
@@ -19,6 +20,7 @@ import { changeHandlers } from "../../service/changes/change-service.ts";
 import { dataHandlers } from "../../service/handlers/data-service.ts";
 import { fileHandlers } from "../../service/handlers/file-service.ts";
 import { memoryHandlers } from "../../service/memory/memory-service.ts";
+import { transferHandlers } from "../../service/transfer/transfer-service.ts";
 import type { NodeParts } from "../../service/handlers/node-parts.ts";
 import { createPipeline } from "../../service/pipeline/pipeline.ts";
 import type { Authentication } from "./authentication.ts";
@@ -34,6 +36,7 @@ function buildHandlers(node: NodeParts): HandlerTable {
     ...handlerEntries(DataService, dataHandlers(node)),
     ...handlerEntries(FileService, fileHandlers(node)),
     ...handlerEntries(BranchService, branchHandlers(node)),
+    ...handlerEntries(TransferService, transferHandlers(node)),
     ...handlerEntries(ChangeService, changeHandlers(node)),
   ]);
 }

@@ -22,6 +22,7 @@ import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
+import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
@@ -66,6 +67,7 @@ export const publicServices: readonly DescService[] = [
   DataService,
   FileService,
   BranchService,
+  TransferService,
   ChangeService,
 ];
 

@@ -149,6 +149,17 @@ export class Erasures {
     }
   }
 
+  /** Every coupon of a database, whatever became of its erasure. */
+  async all(uuid: string): Promise<readonly ErasureCoupon[]> {
+    const all: ErasureCoupon[] = [];
+    for (let before: string | undefined; ;) {
+      const { coupons, next } = await this.#parts.coupons.list(uuid, before);
+      all.push(...coupons);
+      if (next === undefined) return all;
+      before = next;
+    }
+  }
+
   /** The coupon of that id; throws not_found. */
   async get(uuid: string, id: string, branch: string | undefined): Promise<ErasureCoupon> {
     const coupon = await this.#parts.coupons.get(uuid, id);

@@ -42,6 +42,7 @@ import type {
   ReviewMemoryResponse,
   UpdateMemoryRequest,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import type { ExportRequest, ImportRequest } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
 import type { AuditAction } from "../../format/audit/audit-actions.ts";
 import { isAuditResource, isRecordId, type AuditGrant } from "../../format/audit/audit-event.ts";
@@ -238,6 +239,15 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   [
     "FileService.DeleteFiles",
     { action: "files.delete", writes: true, count: (answer) => (answer as DeleteFilesResponse).deleted },
+  ],
+  // An export is told once, with its first part.
+  [
+    "TransferService.Export",
+    { action: "db.export", isIdle: (request) => (request as ExportRequest).cursor !== undefined },
+  ],
+  [
+    "TransferService.Import",
+    { action: "db.import", writes: true, isIdle: (request) => (request as ImportRequest).dryRun === true },
   ],
   ["DataService.AppendTurn", { action: "turns.append", writes: true, count: () => 1 }],
   [

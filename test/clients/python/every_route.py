@@ -192,6 +192,32 @@ async def branches(client: Any, ns: str) -> None:
     assert await held(db) == ["on main"]
 
 
+async def transfers(client: Any, ns: str) -> None:
+    db = client.profile(ns, "mover")
+    await settle(db.remember(Fact("to be moved", topic_key="t", subject="ada")))
+    text = "lorem ipsum " * 60_000
+    for path in ("a", "b", "c", "d"):
+        await settle(db.files.put(path, path + text))
+    await settle(db.checkpoint("whole"))
+    await settle(db.files.delete("d"))
+    parts = await settle(db.export(CallOptions(at="whole")))
+    assert len(parts) > 1
+    copy = client.profile(ns, "moved")
+    await settle(copy.remember(Event("was there")))
+    dry = await settle(copy.import_(parts, dry_run=True))
+    assert dry.complete and not dry.errors
+    lines = b"".join(parts)
+    taken = await settle(copy.import_([lines[at : at + 500_000] for at in range(0, len(lines), 500_000)]))
+    assert taken.complete and taken.counts == dry.counts and not taken.left
+    assert (await settle(copy.files.get("d"))).text == "d" + text
+    assert (await settle(copy.recall(topic_key="t"))).memories[0].subject == "ada"
+    assert (await settle(copy.import_(db.export(), mode="replace"))).complete
+    await settle(copy.rewind(taken.checkpoint))
+    assert await settle(copy.files.get("d")) is None
+    await refused(errors.InvalidRequest, lambda: copy.import_(b"}{\n"))
+    await refused(ValueError, lambda: copy.import_(lines + lines))
+
+
 async def feed(client: Any, ns: str) -> None:
     db = client.profile(ns, "watched")
     await settle(db.remember(Fact("told", topic_key="t")))
@@ -227,6 +253,7 @@ async def everything(client: Any, suffix: str) -> None:
     await tools(client, f"tools{suffix}")
     await talk(client, f"talk{suffix}")
     await branches(client, f"py{suffix}")
+    await transfers(client, f"py{suffix}")
     await feed(client, f"py{suffix}")
     await control(client, f"py{suffix}", f"tools{suffix}")
 

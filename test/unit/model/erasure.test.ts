@@ -3,13 +3,8 @@ import { ulid } from "ulid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { traceBytes } from "../../../src/format/erasure/traces.ts";
-import {
-  erasedMemoryId,
-  erase as eraseTarget,
-  heldMemories,
-  deleteErasureNotes,
-  type Erased,
-} from "../../../src/model/erasure.ts";
+import { erase as eraseTarget, heldMemories, deleteErasureNotes, type Erased } from "../../../src/model/erasure.ts";
+import { erasedMemoryId } from "../../../src/model/standing/states.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory/memory-ingest.ts";
 import { deleteMemory, getMemory } from "../../../src/model/memory/stored-memories.ts";
 import { recall } from "../../../src/model/recall.ts";

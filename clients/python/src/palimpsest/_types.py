@@ -1127,6 +1127,26 @@ class DiffStatesQuery(TypedDict, total=False):
     """`next_cursor` of the page before: the next page compares the very same two states."""
 
 
+class ExportQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/export."""
+    cursor: str
+    """The `cursor` of the mark that ended the part before. Absent: the first part."""
+    at: str
+    """The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query."""
+
+
+class ImportQuery(TypedDict, total=False):
+    """The query of POST /v1/db/{db}/import."""
+    mode: str
+    """What is done with a record of whose names something else is there: `skip` (the default) leaves what is there, `replace` puts the record in its place, `fail` refuses the lines with `conflict` (409)."""
+    dry_run: bool
+    """Says what would be done and writes nothing. Errors are given as a list."""
+    cursor: str
+    """`cursor` of the answer before: these lines come next."""
+    checkpoint: str
+    """The name of the checkpoint that is made before the first record is written. One that is there is kept, and is what a rewind goes back to. Absent: `import-` and some digits of the header's hash. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id."""
+
+
 class WatchQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/changes."""
     after: int
@@ -1204,7 +1224,7 @@ class AuditEvent:
     ns: str
     """The namespace."""
     action: str
-    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
+    """What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing."""
     outcome: str
     """`ok`, `denied` or `error`."""
     prev: str
@@ -2669,6 +2689,68 @@ class RewindBranchResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResponse:
+    """What TransferService.Import gives."""
+    complete: bool
+    """Whether the trailer was there, and right: the import is whole."""
+    cursor: str | None
+    """Give this back with the next lines; null when the import is complete."""
+    next_line: int
+    """The number of the next line: less than what was sent where the call had no time for all of it."""
+    counts: Sequence[ImportCounts]
+    """What became of the records, from the first line on; of a dry run, what would become of them."""
+    left: Sequence[ImportLeft]
+    """Records of this call that were left out, the first 20."""
+    errors: Sequence[ImportError]
+    """Of a dry run, what is wrong with these lines, the first 20."""
+    txid: int
+    """The database's transaction id after these lines."""
+    checkpoint: str | None = None
+    """The checkpoint from before the import; absent while nothing was to be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportCounts:
+    """How many records of a kind came to which outcome."""
+    kind: str
+    """The kind of the records, such as `memory`."""
+    created: int
+    """Written."""
+    replaced: int
+    """Written in the place of something else under their names."""
+    unchanged: int
+    """There already, the same."""
+    conflicts: int
+    """Left out: something else is there under their names, or in their way."""
+    duplicates: int
+    """Left out: memories that an active one says under another id."""
+    expired: int
+    """Left out: their time is over."""
+    erased: int
+    """Left out: they were erased for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportLeft:
+    """A record that was left out."""
+    line: int
+    """Its line, the header being line 1; marks count as lines."""
+    kind: str
+    """Its kind."""
+    outcome: str
+    """`conflict`, `duplicate`, `expired` or `erased`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportError:
+    """A line that would be refused."""
+    line: int
+    """Its number, the header being line 1."""
+    message: str
+    """What is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchResponse:
     """An event of ChangeService.Watch."""
     kind: str
@@ -2822,6 +2904,10 @@ CLASSES: Mapping[str, type[Any]] = {
     "ListCheckpointsResponse": ListCheckpointsResponse,
     "Checkpoint": Checkpoint,
     "RewindBranchResponse": RewindBranchResponse,
+    "ImportResponse": ImportResponse,
+    "ImportCounts": ImportCounts,
+    "ImportLeft": ImportLeft,
+    "ImportError": ImportError,
     "WatchResponse": WatchResponse,
     "Change": Change,
 }

@@ -60,5 +60,6 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   ListBranchesResponse: { branches: "Branch" },
   DiffStatesResponse: { differences: "StateDifference" },
   ListCheckpointsResponse: { checkpoints: "Checkpoint" },
+  ImportResponse: { counts: "ImportCounts", left: "ImportLeft", errors: "ImportError" },
   WatchResponse: { changes: "Change" },
 };

@@ -104,7 +104,7 @@ export interface AuditEvent {
   readonly profile?: string | undefined;
   /** The branch, where one is concerned. */
   readonly branch?: string | undefined;
-  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
+  /** What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`, `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`, `erasure.requested`, `erasure.completed`, `memory.list`, `memory.review`, `memory.history`, `token.revoke`, `branch.create`, `branch.delete`, `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`, `db.export`, `db.import`; with `audit.include_data` also `sql.write`, `kv.put`, `kv.delete`, `docs.insert`, `docs.put`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete`, `turns.append`, `turns.delete`, `turns.replace`, `files.put`, `files.edit`, `files.move` and `files.delete`; or `audit.dropped` where events are missing. */
   readonly action: string;
   /** What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level of a policy, `namespace` or `profile`, or `embedder` where the floor of the profile's embedder was set. */
   readonly resource?: string | undefined;
@@ -2065,6 +2065,64 @@ export interface RewindBranchResponse {
   readonly txid: number;
 }
 
+/** What TransferService.Import gives. */
+export interface ImportResponse {
+  /** Whether the trailer was there, and right: the import is whole. */
+  readonly complete: boolean;
+  /** Give this back with the next lines; null when the import is complete. */
+  readonly cursor: string | null;
+  /** The number of the next line: less than what was sent where the call had no time for all of it. */
+  readonly nextLine: number;
+  /** What became of the records, from the first line on; of a dry run, what would become of them. */
+  readonly counts: readonly ImportCounts[];
+  /** Records of this call that were left out, the first 20. */
+  readonly left: readonly ImportLeft[];
+  /** Of a dry run, what is wrong with these lines, the first 20. */
+  readonly errors: readonly ImportError[];
+  /** The checkpoint from before the import; absent while nothing was to be written. */
+  readonly checkpoint?: string | undefined;
+  /** The database's transaction id after these lines. */
+  readonly txid: number;
+}
+
+/** How many records of a kind came to which outcome. */
+export interface ImportCounts {
+  /** The kind of the records, such as `memory`. */
+  readonly kind: string;
+  /** Written. */
+  readonly created: number;
+  /** Written in the place of something else under their names. */
+  readonly replaced: number;
+  /** There already, the same. */
+  readonly unchanged: number;
+  /** Left out: something else is there under their names, or in their way. */
+  readonly conflicts: number;
+  /** Left out: memories that an active one says under another id. */
+  readonly duplicates: number;
+  /** Left out: their time is over. */
+  readonly expired: number;
+  /** Left out: they were erased for good. */
+  readonly erased: number;
+}
+
+/** A record that was left out. */
+export interface ImportLeft {
+  /** Its line, the header being line 1; marks count as lines. */
+  readonly line: number;
+  /** Its kind. */
+  readonly kind: string;
+  /** `conflict`, `duplicate`, `expired` or `erased`. */
+  readonly outcome: string;
+}
+
+/** A line that would be refused. */
+export interface ImportError {
+  /** Its number, the header being line 1. */
+  readonly line: number;
+  /** What is wrong with it. */
+  readonly message: string;
+}
+
 /** An event of ChangeService.Watch. */
 export interface WatchResponse {
   /** `changes`: a transaction. `rewound`: a transaction that put the branch back to the state of `after_txid`; what was told of the transactions between the two is undone. `position`: no transaction, the branch is at `txid`. */
@@ -2550,6 +2608,26 @@ export interface DiffStatesQuery {
   readonly limit?: number | undefined;
   /** `next_cursor` of the page before: the next page compares the very same two states. */
   readonly cursor?: string | undefined;
+}
+
+/** The query of GET /v1/db/{db}/export. */
+export interface ExportQuery {
+  /** The `cursor` of the mark that ended the part before. Absent: the first part. */
+  readonly cursor?: string | undefined;
+  /** The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query. */
+  readonly at?: string | undefined;
+}
+
+/** The query of POST /v1/db/{db}/import. */
+export interface ImportQuery {
+  /** What is done with a record of whose names something else is there: `skip` (the default) leaves what is there, `replace` puts the record in its place, `fail` refuses the lines with `conflict` (409). */
+  readonly mode?: "skip" | "replace" | "fail" | undefined;
+  /** Says what would be done and writes nothing. Errors are given as a list. */
+  readonly dryRun?: boolean | undefined;
+  /** `cursor` of the answer before: these lines come next. */
+  readonly cursor?: string | undefined;
+  /** The name of the checkpoint that is made before the first record is written. One that is there is kept, and is what a rewind goes back to. Absent: `import-` and some digits of the header's hash. Must be 1 to 64 characters of letters, digits, ., _ and -, not start with ., and hold something besides digits, as a rewind takes digits for a transaction id. */
+  readonly checkpoint?: string | undefined;
 }
 
 /** The query of GET /v1/db/{db}/changes. */

@@ -77,6 +77,7 @@ describe("grpc.health.v1", () => {
       "",
       "palimpsest.v1.ControlService",
       "palimpsest.v1.MemoryService",
+      "palimpsest.v1.TransferService",
       "palimpsest.v1.DataService",
       "palimpsest.v1.FileService",
       "palimpsest.v1.BranchService",

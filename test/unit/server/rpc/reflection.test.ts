@@ -83,6 +83,7 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       "palimpsest.v1.DataService",
       "palimpsest.v1.FileService",
       "palimpsest.v1.MemoryService",
+      "palimpsest.v1.TransferService",
     ]);
     const registry = buildRegistry(
       await ask(address, version, ...listed.map((value) => ({ case: "fileContainingSymbol", value }) as const)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncGenerator, AsyncIterator, Mapping, Sequence, cast
+from typing import Any, AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -12,6 +12,7 @@ from .._calls import CallOptions, Parts
 from .collections import AsyncDocuments, AsyncKeyValues, AsyncVectors
 from .scope import AsyncScope
 from .texts import AsyncFiles, AsyncTurns
+from .transfer import export_parts, import_lines
 from .transport import AsyncTransport
 from .watch import watch_changes
 
@@ -94,6 +95,22 @@ class AsyncDatabase:
         """What differs between two states of this branch, or between it and another one (`from_branch`)."""
         parts = Parts(query=cast("Mapping[str, Any]", query))
         return self._scope.pages(ops.DIFF_STATES, parts, lambda page: page.differences, options)
+
+    def export(self, options: CallOptions | None = None) -> AsyncIterator[bytes]:
+        """The branch as lines of JSON, a part at a time, all of one transaction; `at` names an earlier state. The parts,
+        one behind the other, are the export."""
+        return export_parts(self._scope, options)
+
+    async def import_(
+        self,
+        lines: bytes | Iterable[bytes] | AsyncIterable[bytes],
+        options: CallOptions | None = None,
+        /,
+        **query: Unpack[t.ImportQuery],
+    ) -> t.ImportResponse:
+        """Takes the lines of an export into this branch, in pieces of any size, such as what `export` gives. `complete`
+        in the answer says whether all of it came; a rewind to its `checkpoint` undoes the import."""
+        return await import_lines(self._scope, lines, cast("Mapping[str, Any]", query), options)
 
     def watch(
         self, options: CallOptions | None = None, /, *, after: int | None = None

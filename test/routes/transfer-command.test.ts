@@ -1,0 +1,136 @@
+/**
+ * `palimpsest export` and `palimpsest import` against a real node: there and back, compressed, for people, cut and
+ * changed files, and a node that is killed in the middle.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { palimpsest, type Run } from "../support/command-runs.ts";
+import { freePort, serviceEntry, startNodeProcess } from "../support/node-process.ts";
+import { useService } from "../support/service.ts";
+import { temporaryDirectory } from "../support/temporary.ts";
+
+const service = useService();
+
+async function run(...words: readonly string[]): Promise<Run> {
+  return palimpsest([words[0]!, "--address", service().address, ...words.slice(1)]);
+}
+
+/** A database with more than one part. */
+async function filled(address: string): Promise<string> {
+  const db = `big${freshNumber++}`;
+  await post(address, "/v1/databases", { name: db });
+  for (let at = 0; at < 12_000; at += 1_000) {
+    const docs = Array.from({ length: 1_000 }, (_, n) => ({ _id: `d${at + n}`, text: "lorem ipsum ".repeat(20) }));
+    await post(address, `/v1/db/${db}/docs/big/insert`, { docs });
+  }
+  await post(address, `/v1/db/${db}/memory/s-1/turns/batch`, { turns: [{ role: "user", content: "hello" }] });
+  return db;
+}
+
+let freshNumber = 0;
+
+async function post(address: string, path: string, body: object): Promise<unknown> {
+  const response = await fetch(address + path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  expect(response.ok, `${path}: ${response.status}`).toBe(true);
+  return response.json();
+}
+
+const trailerOf = (file: string): unknown => JSON.parse(readFileSync(file, "utf8").trimEnd().split("\n").at(-1)!);
+
+test("there and back, compressed too; a cut or changed file imports nothing", async () => {
+  const folder = temporaryDirectory();
+  const { address } = service();
+  const db = await filled(address);
+  const file = join(folder, "big.ndjson");
+  expect(await run("export", "--database", db, file)).toMatchObject({ code: 0, out: "", error: "" });
+  expect(trailerOf(file)).toMatchObject({ counts: { doc: 12_000 } });
+  for (const end of [".zst", ".gz"]) {
+    const [packed, back, copy] = [`${file}${end}`, join(folder, `back${end}.ndjson`), `copy${freshNumber++}`];
+    expect((await run("export", "--database", db, packed)).code).toBe(0);
+    await post(address, "/v1/databases", { name: copy });
+    const dry = await run("import", "--database", copy, packed, "--dry-run");
+    expect(dry).toMatchObject({ code: 0, out: expect.stringContaining("doc: 12000 created") as unknown });
+    const first = await run("import", "--database", copy, packed);
+    expect(first).toMatchObject({ code: 0, out: expect.stringMatching(/doc: 12000 created[^]*import-/) as unknown });
+    const again = await run("import", "--database", copy, packed);
+    expect(again).toMatchObject({ code: 0, out: expect.stringContaining("doc: 12000 unchanged") as unknown });
+    await run("export", "--database", copy, back);
+    expect(trailerOf(back)).toEqual(trailerOf(file));
+  }
+  const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+  const bad = join(folder, "bad.ndjson");
+  const copy = `copy${freshNumber++}`;
+  await post(address, "/v1/databases", { name: copy });
+  for (const [given, message] of [
+    [lines.slice(0, 5_000), /it was cut; nothing was imported/],
+    [lines.toSpliced(400, 1), /the trailer speaks of .*nothing was imported/],
+    [lines.with(400, lines[401]!), /hash is not that.*nothing was imported/],
+  ] as const) {
+    writeFileSync(bad, given.join("\n"));
+    const { code, error } = await run("import", "--database", copy, bad);
+    expect(code).toBe(1);
+    expect(error).toMatch(message);
+  }
+  await run("export", "--database", copy, bad);
+  expect(trailerOf(bad)).toMatchObject({ records: 0 });
+});
+
+test("for people to read; of other programs, with what was passed over", async () => {
+  const folder = temporaryDirectory();
+  const { ns, profile } = service().profile();
+  const db = `${ns}--${profile}`;
+  const { address } = service();
+  await post(address, `/v1/memory/${ns}/${profile}/memories`, {
+    memories: [{ type: "fact", topic_key: "theme", summary: "likes\n# dark", content: { a: 1 } }],
+  });
+  const file = join(folder, "memory.jsonl");
+  writeFileSync(file, '{"type":"entity","name":"Ada","observations":["likes tea"]}\n{"type":"x"}\n');
+  const taken = await run("import", "--database", db, "--from", "server-memory", file);
+  expect(taken).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("memory: 1 created") as unknown,
+    error: "skipped 1: a line of an unknown type\n",
+  });
+  const repeated = await run("import", "--database", db, "--from", "server-memory", file);
+  expect(repeated.out).toBe("memory: 1 unchanged\n");
+  const { out } = await run("export", "--database", db, "--format", "markdown");
+  expect(out).toMatch(/^# .*\n\n## Facts\n\n- \*\*theme\*\*: likes # dark — \d{4}-/);
+  expect(out).toContain("- **entity.Ada**: Ada: likes tea");
+  const wrong = await run("import", "--database", db, "--from", "chatgpt", file);
+  expect(wrong).toMatchObject({ code: 1, error: expect.stringContaining("cannot be read as that") as unknown });
+});
+
+test("an import goes on where the node was killed, and is whole", async () => {
+  const folder = temporaryDirectory();
+  const file = join(folder, "big.ndjson");
+  const db = await filled(service().address);
+  await run("export", "--database", db, file);
+  const port = await freePort();
+  const start = () => startNodeProcess(join(folder, "data"), {}, serviceEntry, port);
+  const first = await start();
+  onTestFinished(() => first.end("SIGKILL"));
+  const address = `http://127.0.0.1:${first.port}`;
+  await post(address, "/v1/databases", { name: "copy" });
+  const importing = palimpsest(["import", "--address", address, "--database", "copy", file]);
+  for (;;) {
+    const { branches } = (await (await fetch(`${address}/v1/db/copy/branches`)).json()) as {
+      branches: { txid: number }[];
+    };
+    if (branches[0]!.txid >= 5) break;
+  }
+  await first.end("SIGKILL");
+  const second = await start();
+  onTestFinished(() => second.end("SIGKILL"));
+  expect(await importing).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/doc: \d+ created, \d+ unchanged/) as unknown,
+  });
+  const back = join(folder, "back.ndjson");
+  await palimpsest(["export", "--address", `http://127.0.0.1:${second.port}`, "--database", "copy", back]);
+  expect(trailerOf(back)).toEqual(trailerOf(file));
+});
