@@ -62,6 +62,7 @@ const ownNames = [
   "scratch",
   "objects",
   "node-id",
+  "node-address",
   "node.lock.db",
   "node.lock.db-journal",
   "processes.lock.db",

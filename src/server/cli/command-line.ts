@@ -27,9 +27,11 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     .exitOverride()
     .configureOutput({ writeOut: (text) => around.stdout.write(text), writeErr: (text) => around.stderr.write(text) });
   const name = around.argv[2];
+  // Nothing else was said: somebody has just met it.
+  if (name === undefined) return (await import("./start-command.ts")).startHere(around);
   // What reads the output may have enough before its end, as head does.
   around.stdout.on?.("error", (error: NodeJS.ErrnoException) => around.exit(error.code === "EPIPE" ? 0 : 1));
-  if (name !== undefined && personCommandNames.includes(name)) {
+  if (personCommandNames.includes(name)) {
     (await import("./person-commands.ts")).addPersonCommands(program, around, ended);
   } else {
     const { serveCommand } = await import("./serve-command.ts");

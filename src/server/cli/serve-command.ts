@@ -5,7 +5,10 @@
  * goes to standard output, logs go to standard error.
  */
 import { availableParallelism } from "node:os";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command, Option } from "commander";
+import { placeFile, realDisk } from "../../base/disk.ts";
 import { jsonLog, type Log } from "../../base/log.ts";
 import { getFlag, readConfig, type Config, type Environment } from "../config/config.ts";
 import { packageVersion } from "../config/package-version.ts";
@@ -46,8 +49,22 @@ function toVariables(flags: Readonly<Record<string, string | true>>): Environmen
   return variables;
 }
 
-/** Reads the configuration, runs a node and waits until a signal has stopped it. */
-async function serve(around: Surroundings, environment: Environment): Promise<number> {
+/** What is told of a node that has started. */
+export interface Told {
+  readonly address: string;
+  readonly dataDirectory: string;
+  readonly auth: string;
+}
+
+/** In the data directory: where its node listens, for whoever would start a second one. A hint; it may be stale. */
+const addressFile = "node-address";
+
+/** Runs a node as the variables say until a signal has stopped it. `greet` gives what is said at its start. */
+export async function serve(
+  around: Surroundings,
+  environment: Environment,
+  greet?: (told: Told) => string,
+): Promise<number> {
   const reading = readConfig(environment, { pid: around.pid, cores: availableParallelism() });
   if ("problems" in reading) return refuse(around, reading.problems);
   const { config } = reading;
@@ -56,20 +73,28 @@ async function serve(around: Surroundings, environment: Environment): Promise<nu
 
   const log = jsonLog(config.logLevel, around.stderr);
   for (const warning of [...reading.warnings, ...startWarnings(config)]) log.warn(warning);
-  return runNode(around, config, log);
+  return runNode(around, config, log, greet);
 }
 
-async function runNode(around: Surroundings, config: Config, log: Log): Promise<number> {
+async function runNode(
+  around: Surroundings,
+  config: Config,
+  log: Log,
+  greet?: (told: Told) => string,
+): Promise<number> {
   const stop = firstSignal(around);
   try {
     // Only a node that starts takes the time to load what it is made of.
     const { startNode } = await import("../node/compose.ts");
     const node = await startNode(config, log);
-    around.stdout.write(
-      `palimpsest ${packageVersion()}: ${config.nodeId} (${node.nodeId}), data in ${config.dataDirectory}, ` +
-        `auth ${config.auth}\n`,
-    );
-    around.stdout.write(`listening on ${node.address}\n`);
+    const { dataDirectory, auth } = config;
+    await placeFile(realDisk, join(dataDirectory, addressFile), Buffer.from(`${node.address}\n`));
+    if (greet) around.stdout.write(greet({ address: node.address, dataDirectory, auth }));
+    else
+      around.stdout.write(
+        `palimpsest ${packageVersion()}: ${config.nodeId} (${node.nodeId}), data in ${dataDirectory}, auth ${auth}\n` +
+          `listening on ${node.address}\n`,
+      );
     const signal = await stop.received;
     around.stdout.write(`${signal}: finishing what is under way; a second signal exits at once\n`);
     await node.close();
@@ -77,10 +102,29 @@ async function runNode(around: Surroundings, config: Config, log: Log): Promise<
     return 0;
   } catch (error) {
     log.error("the node failed", error);
-    around.stderr.write(`palimpsest: ${error instanceof Error ? error.message : String(error)}\n`);
+    const message = error instanceof Error ? error.message : String(error);
+    around.stderr.write(`palimpsest: ${message}${hintOf(error, config)}\n`);
     return 1;
   } finally {
     stop.release();
+  }
+}
+
+/** What helps whoever starts a second node, or one at an address that is taken. */
+function hintOf(error: unknown, { dataDirectory }: Config): string {
+  if ((error as NodeJS.ErrnoException).code === "EADDRINUSE")
+    return "; another program has that address: --listen 127.0.0.1:0 or SERVICE_LISTEN takes a free one";
+  if (!(error as Error).message.endsWith("is in use by another process")) return "";
+  const address = readAddress(join(dataDirectory, addressFile));
+  return address === undefined ? "" : `: a node runs already, at ${address}`;
+}
+
+function readAddress(path: string): string | undefined {
+  try {
+    return URL.parse(readFileSync(path, "utf8").trim())?.origin;
+  } catch {
+    // A hint only: the node runs wherever it is.
+    return undefined;
   }
 }
 

@@ -5,9 +5,10 @@
  * a token in it goes to the address beside it and to no other. Must not know: commands, nodes.
  */
 import { mkdirSync, readFileSync, statSync } from "node:fs";
-import { dirname, isAbsolute, join } from "node:path";
+import { dirname, join } from "node:path";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import type { Environment } from "../config/config.ts";
+import { userFolder } from "../config/user-folder.ts";
 import { CommandFailure } from "../node-commands/node-call.ts";
 
 /** Where a person's commands go. */
@@ -31,14 +32,6 @@ const fileBytesMax = 1024 * 1024;
 /** Names of connections: what a shell takes without quotes. */
 export function isConnectionName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
-}
-
-/** A folder of the user's own, by the rule that Linux programs share; undefined where there is no home. */
-function userFolder(env: Environment, variable: string, ...below: readonly string[]): string | undefined {
-  const given = env[variable];
-  // The rule says that a path that is not absolute is passed over.
-  if (given && isAbsolute(given)) return join(given, "palimpsest");
-  return env["HOME"] ? join(env["HOME"], ...below, "palimpsest") : undefined;
 }
 
 /** Where the connections are kept. */
