@@ -2,8 +2,10 @@
  * `palimpsest export` and `palimpsest import` against a real node: there and back, compressed, for people, cut and
  * changed files, and a node that is killed in the middle.
  */
+import { exec } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { palimpsest, type Run } from "../support/command-runs.ts";
 import { freePort, serviceEntry, startNodeProcess } from "../support/node-process.ts";
@@ -11,6 +13,7 @@ import { useService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 const service = useService();
+const shell = promisify(exec);
 
 async function run(...words: readonly string[]): Promise<Run> {
   return palimpsest([words[0]!, "--address", service().address, ...words.slice(1)]);
@@ -62,6 +65,10 @@ test("there and back, compressed too; a cut or changed file imports nothing", as
     await run("export", "--database", copy, back);
     expect(trailerOf(back)).toEqual(trailerOf(file));
   }
+  // Whoever reads from a pipe may be slow, and gets all of it.
+  const command = `'${process.execPath}' '${serviceEntry}' export --address '${address}' --database ${db} -`;
+  const { stdout: piped } = await shell(`${command} | (sleep 1; tail -n 1)`);
+  expect(JSON.parse(piped)).toEqual(trailerOf(file));
   const lines = readFileSync(file, "utf8").trimEnd().split("\n");
   const bad = join(folder, "bad.ndjson");
   const copy = `copy${freshNumber++}`;

@@ -23,7 +23,12 @@ export async function palimpsest(words: readonly string[], env: Variables = {}, 
     env,
     pid: 1,
     stdin: Readable.from([input]),
-    stdout: { write: (text: string) => (out += text) },
+    stdout: {
+      write: (text: string, told?: () => void) => {
+        out += text;
+        told?.();
+      },
+    },
     stderr: { write: (text: string) => (error += text) },
     on: () => {},
     off: () => {},

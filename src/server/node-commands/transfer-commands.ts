@@ -24,7 +24,7 @@ import { toMarkdown } from "./export-markdown.ts";
 /** Where the commands' words come from and go to. */
 interface TransferSurroundings {
   readonly env: Environment;
-  readonly stdout: { write(text: string | Uint8Array): unknown };
+  readonly stdout: { write(text: string | Uint8Array, told?: (error?: Error | null) => void): unknown };
   readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean };
 }
 
@@ -106,7 +106,7 @@ export async function runExport(around: TransferSurroundings, file: string, flag
   const target = file === "-" ? undefined : tryReading(file, () => new ExportFile(file));
   const add = async (text: string): Promise<void> => {
     if (target) await target.add(text);
-    else around.stdout.write(text);
+    else await written(around.stdout, text);
   };
   try {
     await exportTo(around, flags, add);
@@ -115,6 +115,16 @@ export async function runExport(around: TransferSurroundings, file: string, flag
     target?.discard();
     throw error;
   }
+}
+
+/** Resolves once the reader has the text: what a process has not handed on when it ends is lost. */
+function written(stdout: TransferSurroundings["stdout"], text: string): Promise<void> {
+  return new Promise((done, fail) => {
+    stdout.write(text, (error) => {
+      if (error) fail(new CommandFailure(1, "the reader of the export has closed it"));
+      else done();
+    });
+  });
 }
 
 /** Gives the export's text to `add`, part by part, or as Markdown at once. */

@@ -222,7 +222,7 @@ async def transfers(client: Any, ns: str) -> None:
     await settle(copy.rewind(taken.checkpoint))
     assert await settle(copy.files.get("d")) is None
     await refused(errors.InvalidRequest, lambda: copy.import_(b"}{\n"))
-    await refused(ValueError, lambda: copy.import_(lines + lines))
+    await refused(errors.InvalidRequest, lambda: copy.import_(lines + lines))
 
 
 async def feed(client: Any, ns: str) -> None:

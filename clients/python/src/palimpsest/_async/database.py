@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence, cast
+from typing import Any, AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -110,7 +110,7 @@ class AsyncDatabase:
 
     async def import_(
         self,
-        lines: bytes | Iterable[bytes] | AsyncIterable[bytes],
+        lines: bytes | Sequence[bytes] | AsyncIterable[bytes],
         options: CallOptions | None = None,
         /,
         **query: Unpack[t.ImportQuery],

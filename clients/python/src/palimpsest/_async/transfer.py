@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, AsyncIterable, AsyncIterator, Iterable, Mapping
+from typing import Any, AsyncIterable, AsyncIterator, Mapping, Sequence
 
 from .. import _operations as ops
 from .. import _types as t
@@ -30,7 +30,7 @@ async def export_parts(scope: AsyncScope, options: CallOptions | None) -> AsyncI
 
 async def import_lines(
     scope: AsyncScope,
-    lines: bytes | Iterable[bytes] | AsyncIterable[bytes],
+    lines: bytes | Sequence[bytes] | AsyncIterable[bytes],
     query: Mapping[str, Any],
     options: CallOptions | None,
 ) -> t.ImportResponse:
@@ -40,7 +40,7 @@ async def import_lines(
     if isinstance(lines, bytes):
         for part in parts.add(lines):
             await sender.send(part)
-    elif isinstance(lines, Iterable):
+    elif isinstance(lines, Sequence):
         for piece in lines:
             for part in parts.add(piece):
                 await sender.send(part)

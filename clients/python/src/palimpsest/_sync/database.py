@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generator, Iterable, Iterator, Iterable, Mapping, Sequence, cast
+from typing import Any, Generator, Iterable, Iterator, Mapping, Sequence, cast
 
 from typing_extensions import Self, Unpack
 
@@ -111,7 +111,7 @@ class Database:
 
     def import_(
         self,
-        lines: bytes | Iterable[bytes] | Iterable[bytes],
+        lines: bytes | Sequence[bytes] | Iterable[bytes],
         options: CallOptions | None = None,
         /,
         **query: Unpack[t.ImportQuery],

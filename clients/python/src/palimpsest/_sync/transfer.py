@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Iterable, Iterator, Iterable, Mapping
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from .. import _operations as ops
 from .. import _types as t
@@ -31,7 +31,7 @@ def export_parts(scope: Scope, options: CallOptions | None) -> Iterator[bytes]:
 
 def import_lines(
     scope: Scope,
-    lines: bytes | Iterable[bytes] | Iterable[bytes],
+    lines: bytes | Sequence[bytes] | Iterable[bytes],
     query: Mapping[str, Any],
     options: CallOptions | None,
 ) -> t.ImportResponse:
@@ -41,7 +41,7 @@ def import_lines(
     if isinstance(lines, bytes):
         for part in parts.add(lines):
             sender.send(part)
-    elif isinstance(lines, Iterable):
+    elif isinstance(lines, Sequence):
         for piece in lines:
             for part in parts.add(piece):
                 sender.send(part)
