@@ -156,7 +156,7 @@ onBoth(
       writes++;
       if (reply.code === "ok") expect(reply.durableTxid, method).toBeGreaterThanOrEqual(reply.txid!);
     }
-    expect(writes).toBe(32);
+    expect(writes).toBe(33);
   },
 );
 
