@@ -95,7 +95,7 @@ function departs(doc: PlainDoc, query: PlainDoc): boolean {
     let condition = operand;
     while (isDoc(condition) && Object.hasOwn(condition, "$not")) condition = condition["$not"]!;
     const [name] = isDoc(condition) ? Object.keys(condition) : [];
-    if (reached.passed && ["$elemMatch", "$size", "$type"].includes(name!)) return true;
+    if (reached.passed && (Array.isArray(condition) || ["$elemMatch", "$size", "$type"].includes(name!))) return true;
     return reached.values.some((found) => {
       if (!Array.isArray(found)) return name === "$all";
       if (found.length === 0 || found.some((one) => Array.isArray(one)) || reached.passed) return true;

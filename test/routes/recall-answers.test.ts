@@ -96,7 +96,9 @@ onBoth("over %s since and until are times of storing, the first inclusive, the s
     "invalid_request",
     "since must be before until: what is stored at since is given, what is stored at until is not",
   ]);
-  expect((await profile.recall({ ...asked, since: -1 })).message).toBe("since must be a time in Unix milliseconds");
+  expect((await profile.recall({ ...asked, since: -1 })).message).toBe(
+    "since must be a whole number from 0 to 9007199254740991",
+  );
 });
 
 onBoth("over %s a preferred session comes first among what is as relevant", async (name) => {

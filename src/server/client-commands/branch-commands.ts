@@ -1,10 +1,12 @@
 /**
- * `palimpsest branch`, `checkpoint` and `rewind`: other lines of a database, names for its states, and the way back.
+ * `palimpsest branch`, `checkpoint`, `rewind` and `undo`: other lines of a database, names for its states, and the way
+ * back.
  *
  * Always true: what takes a state away is asked for first, or agreed to by `--yes`.
  */
-import { Command, Option } from "commander";
+import { Argument, Command, Option } from "commander";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
+import type { Change } from "../../../clients/typescript/src/generated/types.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { shownTime } from "./memory-lines.ts";
 import { parseBranch, parseCount, type Bind, type Session } from "./session.ts";
@@ -16,7 +18,7 @@ interface CreateFlags {
 }
 
 export function branchCommands(bind: Bind): readonly Command[] {
-  return [branchCommand(bind), checkpointCommand(bind), rewindCommand(bind)];
+  return [branchCommand(bind), checkpointCommand(bind), rewindCommand(bind), undoCommand(bind)];
 }
 
 function branchCommand(bind: Bind): Command {
@@ -133,6 +135,30 @@ function rewindCommand(bind: Bind): Command {
     output.lines([`back at transaction ${done.rewoundTo}`]);
     output.remark(`palimpsest rewind ${done.txid - 1} undoes it`);
   });
+}
+
+function undoCommand(bind: Bind): Command {
+  const command = new Command("undo")
+    .description("undo one transaction where nothing later touched what it changed")
+    .addArgument(new Argument("<txid>", "the transaction").argParser(parseCount))
+    .option("--dry-run", "only say what would be undone");
+  return bind<{ readonly dryRun?: boolean }>(
+    command,
+    "palimpsest undo 17 --dry-run",
+    async ({ database, output }, { dryRun = false }, [txid]) => {
+      const done = await database.undo(Number(txid), { dryRun });
+      if (!output.isForPeople) return output.json(toWire(done, "UndoResponse"));
+      output.lines(done.changes.map(changeLine));
+      if (dryRun) output.remark(`transaction ${done.undone} can be undone`);
+      else output.remark(`undid transaction ${done.undone}; palimpsest undo ${done.txid} undoes this`);
+    },
+  );
+}
+
+function changeLine({ kind, op, ...names }: Change): string {
+  const { id, namespace, key, collection, sessionId, seq, path, table } = names;
+  const name = [collection, namespace, sessionId, seq, key, id, path, table].filter((part) => part !== undefined);
+  return visibleText(`${kind} ${name.join("/")}, which was ${op}`);
 }
 
 function tellDone({ output }: Session, what: string, name: string): void {
