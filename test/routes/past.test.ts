@@ -75,7 +75,7 @@ onBoth("over %s: every read gives at a state what it gave then", async (name) =>
   const listed = await ok(wire.call("MemoryService.ListMemories", { ns, profile, types: "fact" }));
   const calls = reads(place, listed.body.memories[0].id);
   const withAt = endpoints.filter(({ rule }) => rule.at).map((endpoint) => endpoint.name);
-  // A model answers what it asks; what is recalled for it is what Recall gives. Exports are compared with their imports.
+  // A model answers what it asks; what is recalled for it is what Recall gives. Exports are compared with imports.
   const others = ["MemoryService.Ask", "TransferService.Export"];
   expect(new Set([...calls.map(([method]) => method), ...others])).toEqual(new Set(withAt));
   const db = { db: place.db };
