@@ -145,6 +145,7 @@ describe("what is told", () => {
     const recall = () => done(service.call("POST", "/v1/memory/acme/alice/recall", { query: "ZEBRA-query summary" }));
     await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
+    await done(service.call("GET", `/v1/memory/acme/alice/history?id=${results[0].id}`));
     await watchOnce(service, "acme--alice");
     await settled();
     expect((await readStream(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual([

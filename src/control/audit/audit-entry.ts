@@ -41,6 +41,7 @@ const reads: ReadonlySet<AuditAction> = new Set([
   "memory.get",
   "memory.ask",
   "memory.context",
+  "memory.history",
   "changes.watch",
 ]);
 
