@@ -9,6 +9,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command, Option } from "commander";
 import { placeFile, realDisk } from "../../base/disk.ts";
+import { getErrorCode } from "../../base/faults/errors.ts";
 import { jsonLog, type Log } from "../../base/log.ts";
 import { getFlag, readConfig, type Config, type Environment } from "../config/config.ts";
 import { packageVersion } from "../config/package-version.ts";
@@ -88,7 +89,7 @@ async function runNode(
     const { startNode } = await import("../node/compose.ts");
     const node = await startNode(config, log);
     const { dataDirectory, auth } = config;
-    await placeFile(realDisk, join(dataDirectory, addressFile), Buffer.from(`${node.address}\n`));
+    await leaveAddress(join(dataDirectory, addressFile), node.address, log);
     if (greet) around.stdout.write(greet({ address: node.address, dataDirectory, auth }));
     else
       around.stdout.write(
@@ -117,6 +118,15 @@ function hintOf(error: unknown, { dataDirectory }: Config): string {
   if (!(error as Error).message.endsWith("is in use by another process")) return "";
   const address = readAddress(join(dataDirectory, addressFile));
   return address === undefined ? "" : `: a node runs already, at ${address}`;
+}
+
+/** A node serves without it. */
+async function leaveAddress(path: string, address: string, log: Log): Promise<void> {
+  try {
+    await placeFile(realDisk, path, Buffer.from(`${address}\n`));
+  } catch (error) {
+    log.warn("the node's address could not be left in its data directory", { code: getErrorCode(error) });
+  }
 }
 
 function readAddress(path: string): string | undefined {
