@@ -7,20 +7,27 @@
 import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasedNames } from "../../model/transfer/erased.ts";
 
+/** All that is known of a database's erasures. */
+export interface KnownErasures {
+  readonly memoryIds: ReadonlySet<string>;
+  readonly targets: ErasedNames["targets"];
+}
+
 /** The names that these coupons speak of. */
-export function erasedNames(coupons: readonly ErasureCoupon[]): ErasedNames {
+export function knownErasures(coupons: readonly ErasureCoupon[]): KnownErasures {
   const targets = coupons.flatMap(({ target, requestedAtMs: untilMs }): ErasedNames["targets"] => {
     if (target.kind === "memory" || target.kind === "topic") return [];
     return [{ target, untilMs }];
   });
-  return { memoryIds: coupons.flatMap(({ memoryIds }) => memoryIds), targets };
+  return { memoryIds: new Set(coupons.flatMap(({ memoryIds }) => memoryIds)), targets };
 }
 
 /** Of the names those that the text of the records may hold. */
-export function namesIn(texts: readonly { readonly text: string }[], erased: ErasedNames): ErasedNames {
-  const { memoryIds, targets } = erased;
-  if (memoryIds.length === 0) return erased;
-  const all = new Set(memoryIds);
+export function namesIn(
+  texts: readonly { readonly text: string }[],
+  { memoryIds, targets }: KnownErasures,
+): ErasedNames {
+  if (memoryIds.size === 0) return { memoryIds: [], targets };
   const named = texts.flatMap(({ text }) => text.match(/mem_[0-9A-Z]{26}/g) ?? []);
-  return { memoryIds: [...new Set(named)].filter((id) => all.has(id)), targets };
+  return { memoryIds: [...new Set(named)].filter((id) => memoryIds.has(id)), targets };
 }

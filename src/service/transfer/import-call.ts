@@ -17,11 +17,10 @@ import {
   type OutcomeCounts,
   readRecord,
 } from "../../model/transfer/transfer.ts";
-import type { ErasedNames } from "../../model/transfer/erased.ts";
 import { checkUserSql } from "../../sqlite/sql-authorizer.ts";
 import { engineOptions, type Context } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
-import { erasedNames, namesIn } from "./erased-names.ts";
+import { type KnownErasures, knownErasures, namesIn } from "./erased-names.ts";
 import { firstState, type LineState, type RecordLine, recordWindows } from "./import-lines.ts";
 import { isCounts, isHash, readCursor, writeCursor } from "./opaque-cursor.ts";
 
@@ -103,7 +102,7 @@ class ImportCall {
   #checkpoint: string | undefined;
   readonly #left: Imported["left"][number][] = [];
   readonly #errors: { readonly line: number; readonly message: string }[] = [];
-  #erased: ErasedNames = { memoryIds: [], targets: [] };
+  #erased: KnownErasures = { memoryIds: new Set(), targets: [] };
 
   constructor(node: NodeParts, context: Context, target: Target, request: ImportRequest) {
     this.#node = node;
@@ -120,7 +119,7 @@ class ImportCall {
 
   async run(): Promise<ImportAnswer> {
     const { bytes, dryRun } = this.#request;
-    this.#erased = erasedNames(await this.#node.erasures.all(this.#target.uuid));
+    this.#erased = knownErasures(await this.#node.erasures.all(this.#target.uuid));
     // Where the windows that are whole end.
     let done = { ...this.#state };
     const windows = recordWindows(bytes, this.#state, windowBytes);
