@@ -4,17 +4,10 @@
  * Always true: a token that is kept was read from a file, a variable or a prompt, and is never written out again.
  */
 import { Command, InvalidArgumentError, Option } from "commander";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { checkCredential, CommandFailure, readCredential } from "../node-commands/node-call.ts";
 import { askSecret, canAsk } from "../terminal/prompt.ts";
 import { isConnectionName, readConnections, writeConnections, type Connection } from "./connections.ts";
-import {
-  checkCredential,
-  parseAddress,
-  readCredential,
-  type Bind,
-  type Session,
-  type SessionFlags,
-} from "./session.ts";
+import { parseAddress, type Bind, type Session, type SessionFlags } from "./session.ts";
 
 interface ConnectFlags extends SessionFlags {
   readonly askToken?: boolean;
@@ -61,7 +54,9 @@ async function connectTo(session: Session, flags: ConnectFlags, [name]: readonly
   if (address === undefined) throw new CommandFailure(2, `there is no connection ${name} yet: give its --address`);
   // A token goes with its address: that of another one is not taken over.
   const old = before?.address === address ? before?.token : undefined;
-  const token = flags.askToken ? await askToken(session) : (readCredential(around.env, flags) ?? old);
+  const token = flags.askToken
+    ? await askToken(session)
+    : (readCredential(around.env, flags, flags.prefers ?? "token") ?? old);
   const connection: Connection = {
     address: parseAddress(address),
     database: flags.database ?? before?.database,

@@ -12,9 +12,10 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { Palimpsest, type Profile } from "../../../clients/typescript/src/index.ts";
 import { realWorld } from "../../base/world.ts";
-import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
+import { isDatabaseName } from "../../format/core/names.ts";
 import type { Environment } from "../config/config.ts";
-import { CommandFailure, fileText, keyVariable, tokenVariable } from "../node-commands/node-call.ts";
+import { CommandFailure, keyVariable, readCredential, tokenVariable } from "../node-commands/node-call.ts";
+import { parseBranch } from "../node-commands/profile-options.ts";
 import { Output } from "../terminal/output.ts";
 import { Progress } from "../terminal/progress.ts";
 import { canAsk, confirm, type Desk } from "../terminal/prompt.ts";
@@ -202,7 +203,7 @@ function chooseConnection(env: Environment, flags: SessionFlags): Connection {
   const { address: flagged, connection: named } = flags;
   if (flagged !== undefined && named !== undefined)
     throw new CommandFailure(2, "--address and --connection name a node each; give one of them");
-  const given = readCredential(env, flags);
+  const given = readCredential(env, flags, flags.prefers ?? "token");
   const address = flagged ?? (named === undefined ? env[addressVariable] || undefined : undefined);
   // A kept token belongs to the kept address.
   if (address !== undefined) return { address: parseAddress(address), token: given };
@@ -215,31 +216,11 @@ function chooseConnection(env: Environment, flags: SessionFlags): Connection {
   return { address: parseAddress(kept.address), database: kept.database, token: given ?? kept.token };
 }
 
-/** A file that was named wins over a variable; of variables the one that the command prefers. */
-export function readCredential(env: Environment, flags: SessionFlags): string | undefined {
-  const file = flags.tokenFile ?? flags.keyFile;
-  const [token, key] = [env[tokenVariable], env[keyVariable]];
-  const credential = file !== undefined ? fileText(file).trim() : flags.prefers === "key" ? key || token : token || key;
-  if (!credential) return undefined;
-  return checkCredential(credential);
-}
-
-/** Refuses what cannot be a credential, without saying what it is. */
-export function checkCredential(credential: string): string {
-  if (/^[\x21-\x7e]+$/.test(credential)) return credential;
-  throw new CommandFailure(2, "the credential holds characters that none can have");
-}
-
 /** An origin, as Node writes it. */
 export function parseAddress(text: string): string {
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.pathname === "/") return url.origin;
   throw new InvalidArgumentError("It must be http://host:port or https://host:port.");
-}
-
-export function parseBranch(text: string): string {
-  if (isBranchName(text)) return text;
-  throw new InvalidArgumentError("It is not the name of a branch.");
 }
 
 export function parseCount(text: string): number {

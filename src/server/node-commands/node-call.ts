@@ -113,16 +113,23 @@ async function fetched(
   }
 }
 
-/** A file that was named wins over a variable; without any, the call carries no credential. */
-function readCredential(
+/**
+ * A file that was named wins over a variable; where variables give both, `prefers` says which is taken. Undefined where
+ * there is none of them.
+ */
+export function readCredential(
   env: Environment,
-  { keyFile, tokenFile }: NodeFlags,
+  { keyFile, tokenFile }: Pick<NodeFlags, "keyFile" | "tokenFile">,
   prefers: "key" | "token",
 ): string | undefined {
   const file = keyFile ?? tokenFile;
   const [key, token] = [env[keyVariable], env[tokenVariable]];
   const credential = file === undefined ? (prefers === "key" ? key || token : token || key) : fileText(file).trim();
-  if (!credential) return undefined;
+  return credential ? checkCredential(credential) : undefined;
+}
+
+/** Refuses what cannot be a credential, without saying what it is. */
+export function checkCredential(credential: string): string {
   if (/^[\x21-\x7e]+$/.test(credential)) return credential;
   throw new CommandFailure(2, "the credential holds characters that none can have");
 }

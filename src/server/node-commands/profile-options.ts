@@ -30,7 +30,8 @@ function parseProfile(text: string): ProfileFlags["database"] {
   throw new InvalidArgumentError("It must be namespace--profile: other databases have no memories.");
 }
 
-function parseBranch(text: string): string {
+/** The name of a branch, as an option's value. */
+export function parseBranch(text: string): string {
   if (isBranchName(text)) return text;
   throw new InvalidArgumentError("It is not the name of a branch.");
 }

@@ -10,14 +10,17 @@ import { createReadStream, readFileSync, statSync } from "node:fs";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { realWorld, sleep } from "../../base/world.ts";
-import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
+import { isDatabaseName } from "../../format/core/names.ts";
 import { chainHash, emptyChain } from "../../model/transfer/hash-chain.ts";
 import { addCounts, headerLine, trailerLine } from "../../service/transfer/envelope.ts";
 import { firstState, recordWindows } from "../../service/transfer/import-lines.ts";
 import type { Environment } from "../config/config.ts";
 import { ForeignRecords } from "../importers/foreign-records.ts";
 import { importers } from "../importers/importers.ts";
+import { Progress } from "../terminal/progress.ts";
+import { visibleText } from "../terminal/visible-text.ts";
 import { CommandFailure, type NodeFlags, requestNode } from "./node-call.ts";
+import { parseBranch } from "./profile-options.ts";
 import { ExportFile } from "./export-file.ts";
 import { toMarkdown } from "./export-markdown.ts";
 
@@ -64,12 +67,7 @@ function inDatabase(command: Command): Command {
         })
         .makeOptionMandatory(),
     )
-    .addOption(
-      new Option("--branch <name>", "the branch (default: main)").argParser((text) => {
-        if (isBranchName(text)) return text;
-        throw new InvalidArgumentError("It is not the name of a branch.");
-      }),
-    );
+    .addOption(new Option("--branch <name>", "the branch (default: main)").argParser(parseBranch));
 }
 
 /** The command without its action. */
@@ -109,11 +107,24 @@ export async function runExport(around: TransferSurroundings, file: string, flag
     else await written(around.stdout, text);
   };
   try {
-    await exportTo(around, flags, add);
+    await telling(around, (progress) => exportTo(around, flags, add, progress));
     await target?.finish();
   } catch (error) {
     target?.discard();
     throw error;
+  }
+}
+
+/** Runs what tells how far it is; nothing of that is left, whatever comes of it. */
+async function telling<Result>(
+  { stderr }: TransferSurroundings,
+  act: (progress: Progress) => Promise<Result>,
+): Promise<Result> {
+  const progress = new Progress(stderr, realWorld());
+  try {
+    return await act(progress);
+  } finally {
+    progress.clear();
   }
 }
 
@@ -132,8 +143,8 @@ async function exportTo(
   around: TransferSurroundings,
   flags: ExportFlags,
   add: (text: string) => Promise<void>,
+  progress: Progress,
 ): Promise<void> {
-  const progress = new Progress(around, "lines");
   let whole = "";
   let lines = 0;
   let query = flags.at === undefined ? "" : `?at=${encodeURIComponent(flags.at)}`;
@@ -144,7 +155,7 @@ async function exportTo(
     lines += text.split("\n").length - 1;
     if (flags.format === "markdown") whole += text;
     else await add(text);
-    progress.show(lines);
+    progress.tell(`${lines} lines`);
     const last = JSON.parse(text.slice(text.lastIndexOf("\n", text.length - 2) + 1)) as {
       kind: string;
       cursor?: string;
@@ -153,7 +164,6 @@ async function exportTo(
     query = `?cursor=${last.cursor}`;
   }
   if (flags.format === "markdown") await add(toMarkdown(whole));
-  progress.end();
 }
 
 interface ImportAnswer {
@@ -177,21 +187,13 @@ export async function runImport(around: TransferSurroundings, file: string, flag
     for (const _ of tryLocally(() => [...recordWindows(part.bytes, state, partBytes)])) continue;
   }
   if (!state.isWhole) throw new CommandFailure(1, `${file} ends without its trailer: it was cut; nothing was imported`);
-  const progress = new Progress(around, "lines", lines);
-  let answer: ImportAnswer | undefined;
-  let line = 1;
-  for await (let { bytes, lines: left } of parts()) {
-    while (left > 0) {
-      answer = await send(around, flags, bytes, answer?.cursor ?? undefined);
-      const taken = answer.next_line - line;
-      for (let passed = 0; passed < taken; passed++) bytes = bytes.subarray(bytes.indexOf(10) + 1);
-      left -= taken;
-      line = answer.next_line;
-      progress.show(line - 1);
-      tell(around, flags, answer);
-    }
-  }
-  progress.end();
+  const answer = await telling(around, (progress) =>
+    sendParts(around, flags, parts(), (answered) => {
+      progress.clear();
+      tell(around, flags, answered);
+      progress.tell(`${answered.next_line - 1} of ${lines} lines`);
+    }),
+  );
   if (!answer?.complete) throw new CommandFailure(1, "the node did not see the whole import");
   for (const { kind, ...outcomes } of answer.counts) {
     const some = Object.entries(outcomes).filter(([, count]) => count !== 0);
@@ -201,9 +203,32 @@ export async function runImport(around: TransferSurroundings, file: string, flag
     around.stdout.write(`undo it with a rewind of the branch to the checkpoint ${answer.checkpoint}\n`);
 }
 
+/** Sends the parts, each again from where the node has stopped, and gives the last answer; `told` hears them all. */
+async function sendParts(
+  around: TransferSurroundings,
+  flags: ImportFlags,
+  parts: AsyncIterable<Part>,
+  told: (answer: ImportAnswer) => void,
+): Promise<ImportAnswer | undefined> {
+  let answer: ImportAnswer | undefined;
+  let line = 1;
+  for await (let { bytes, lines: left } of parts) {
+    while (left > 0) {
+      answer = await send(around, flags, bytes, answer?.cursor ?? undefined);
+      const taken = answer.next_line - line;
+      for (let passed = 0; passed < taken; passed++) bytes = bytes.subarray(bytes.indexOf(10) + 1);
+      left -= taken;
+      line = answer.next_line;
+      told(answer);
+    }
+  }
+  return answer;
+}
+
 function tell(around: TransferSurroundings, flags: ImportFlags, { left, errors }: ImportAnswer): void {
-  for (const { line, kind, outcome } of left) around.stderr.write(`line ${line} (${kind}): ${outcome}\n`);
-  for (const { message } of errors) around.stderr.write(`${message}\n`);
+  for (const { line, kind, outcome } of left)
+    around.stderr.write(`${visibleText(`line ${line} (${kind}): ${outcome}`)}\n`);
+  for (const { message } of errors) around.stderr.write(`${visibleText(message)}\n`);
   if (errors.length > 0 && flags.dryRun) throw new CommandFailure(1, "these lines would be refused");
 }
 
@@ -328,28 +353,5 @@ function tryReading<Value>(file: string, act: () => Value): Value {
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
     throw new CommandFailure(1, `${file} cannot be read as that: ${(error as Error).message}`);
-  }
-}
-
-/** How far it is, on a terminal only. */
-class Progress {
-  readonly #stderr: TransferSurroundings["stderr"];
-  readonly #what: string;
-  readonly #all: number | undefined;
-
-  constructor({ stderr }: TransferSurroundings, what: string, all?: number) {
-    this.#stderr = stderr;
-    this.#what = what;
-    this.#all = all;
-  }
-
-  show(done: number): void {
-    if (!this.#stderr.isTTY) return;
-    const share = this.#all === undefined ? "" : ` of ${this.#all} [${"#".repeat((20 * done) / this.#all).padEnd(20)}]`;
-    this.#stderr.write(`\r${done}${share} ${this.#what}`);
-  }
-
-  end(): void {
-    if (this.#stderr.isTTY) this.#stderr.write("\n");
   }
 }
