@@ -18,7 +18,7 @@ import { stateOf } from "../standing/states.ts";
 import { restoreWords, type WordTable } from "../text/word-batches.ts";
 import { turnWords } from "../transcript/turn-text.ts";
 import { putStoredVector } from "../vectors/vectors.ts";
-import { insertRow, putParts, replaceRow } from "./rows.ts";
+import { insertAgain, putParts, replaceRow } from "./rows.ts";
 import { vectorTable, type StoredRow, type StoredThing } from "./things.ts";
 
 const memoryTable = "__service_memory";
@@ -78,9 +78,7 @@ function textChars(row: StoredRow): number {
 
 /** Inserts the row under the number that it had, unless another has it; gives the number. */
 function restoreRow(tx: Tx, table: string, row: StoredRow, words: WordTable, chars: number): number {
-  const isTaken = tx.connection.get(`SELECT 1 FROM ${table} WHERE row = ?`, row["row"]!) !== undefined;
-  const { row: _, ...unnumbered } = row;
-  const number = insertRow(tx, table, isTaken ? unnumbered : row);
+  const number = insertAgain(tx, table, "row", row);
   restoreWords(tx, words, number, chars);
   return number;
 }

@@ -24,6 +24,13 @@ export function insertRow({ connection }: Tx, table: string, row: StoredRow): nu
   ).lastInsertRowid;
 }
 
+/** Inserts the row under the number that it had, in this column, unless another has it by now; gives the number. */
+export function insertAgain(tx: Tx, table: string, column: string, row: StoredRow): number {
+  const { [column]: number, ...unnumbered } = row;
+  const isTaken = tx.connection.get(`SELECT 1 FROM ${table} WHERE ${column} = ?`, number!) !== undefined;
+  return insertRow(tx, table, isTaken ? unnumbered : row);
+}
+
 /** Gives the row of this number the values, but for its number. */
 export function replaceRow({ connection }: Tx, table: string, column: string, number: number, row: StoredRow): void {
   const { [column]: _, ...values } = row;

@@ -18,7 +18,7 @@ import { removeTurnRows } from "../transcript/turn-removal.ts";
 import { removeOwner } from "../vectors/vector-collections.ts";
 import { putStoredVector, type VectorSpace } from "../vectors/vectors.ts";
 import { putMemory, putTurn } from "./put-memories.ts";
-import { insertRow, putParts, replaceRow } from "./rows.ts";
+import { insertAgain, insertRow, putParts, replaceRow } from "./rows.ts";
 import { markOf, readThing, vectorTable, type StoredThing, type Thing, type ThingKind } from "./things.ts";
 import type { UndoneThing } from "./undo-reads.ts";
 
@@ -162,10 +162,7 @@ function putRow(
   const row = before.own;
   const current = now?.own[column] as number | undefined;
   if (current !== undefined) replaceRow(tx, table, column, current, row);
-  const isTaken = (): boolean =>
-    tx.connection.get(`SELECT 1 FROM ${table} WHERE ${column} = ?`, row[column]!) !== undefined;
-  const { [column]: _, ...unnumbered } = row;
-  const number = current ?? insertRow(tx, table, isTaken() ? unnumbered : row);
+  const number = current ?? insertAgain(tx, table, column, row);
   putParts(tx, before, now, number);
   told(number);
 }
