@@ -77,16 +77,16 @@ export function sleep(world: World, delayMs: number): Promise<void> {
  * Resolves after `delayMs` of real time, or when the signal aborts, and keeps the process alive until then: for the
  * commands of a person, which have nothing else that does.
  */
-export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", end);
+      signal?.removeEventListener("abort", end);
       resolve();
     };
     const timer = setTimeout(end, delayMs);
-    signal.addEventListener("abort", end);
-    if (signal.aborted) end();
+    signal?.addEventListener("abort", end);
+    if (signal?.aborted) end();
   });
 }
 

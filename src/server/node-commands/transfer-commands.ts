@@ -9,7 +9,7 @@
 import { createReadStream, readFileSync, statSync } from "node:fs";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { realWorld, sleep } from "../../base/world.ts";
+import { pause, realWorld } from "../../base/world.ts";
 import { isDatabaseName } from "../../format/core/names.ts";
 import { chainHash, emptyChain } from "../../model/transfer/hash-chain.ts";
 import { addCounts, headerLine, trailerLine } from "../../service/transfer/envelope.ts";
@@ -265,14 +265,6 @@ async function patiently<Answer>(call: () => Promise<Answer>): Promise<Answer> {
       await pause(Math.min(firstPauseMs * 2 ** (tries - 1), pauseMsMax));
     }
   }
-}
-
-/** Waits. A timer of the world keeps no process alive, and there may be nothing else that does. */
-async function pause(delayMs: number): Promise<void> {
-  const { port1 } = new MessageChannel();
-  port1.ref();
-  await sleep(realWorld(), delayMs);
-  port1.close();
 }
 
 interface Part {
