@@ -125,6 +125,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.Rule.at": "Whether the header `Service-At` (on REST also the query parameter `at`) makes the call one of an earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. The answer is of that state, as is its `Service-Txid`, and what expires is judged at the time that was asked for, else at that of the state's commit. A state that cannot be restored is `not_found` (404). Other calls refuse the header.",
   "palimpsest.v1.Rule.example": "A request's body as JSON, for the documentation; of every method whose body is JSON.",
   "palimpsest.v1.Rule.headers": "Further headers that a success may carry, such as `Service-Expires-At`.",
+  "palimpsest.v1.Rule.raw_type": "The media type of a raw body or answer, where it is always the same one. A body of a type that cannot be meant is 415. Empty: the bytes have whatever type they were given.",
   "palimpsest.v1.Json": "How a field looks in the REST JSON, where that differs from its proto form.",
   "palimpsest.v1.Json.null_when_absent": "Written as `null` when absent; otherwise an absent optional field is left out.",
   "palimpsest.v1.Json.bare_list": "The message field is a wrapper around one repeated field and is written as that bare array: so absent and explicitly empty differ.",

@@ -44,7 +44,7 @@ export interface Operation {
   readonly query: readonly Field[];
   readonly body: "json" | "raw" | "none";
   /** What a success brings; `events`: a stream of server-sent events; `stream`: bytes as they come. */
-  readonly answer: "json" | "raw" | "none" | "events" | "stream";
+  readonly answer: "json" | "raw" | "none" | "events";
   /** The names of the request's and the answer's objects, where they have one. */
   readonly input: string | undefined;
   readonly output: string | undefined;
@@ -125,7 +125,6 @@ function dataOfEvents(media: Json | undefined): Json | undefined {
 function readAnswer(type: string | undefined): Operation["answer"] {
   if (type === undefined) return "none";
   if (type === "text/event-stream") return "events";
-  if (type.includes("ndjson")) return "stream";
   return type === "application/json" ? "json" : "raw";
 }
 

@@ -9,7 +9,7 @@ export interface Operation {
   readonly query: readonly string[];
   readonly body: "json" | "raw" | "none";
   /** What a success brings. */
-  readonly answer: "json" | "raw" | "none" | "events" | "stream";
+  readonly answer: "json" | "raw" | "none" | "events";
   /** The names of the request's and the answer's objects. */
   readonly input?: string;
   readonly output?: string;

@@ -230,7 +230,7 @@ function describeOutput(endpoint: AnyEndpoint): string {
 }
 
 function successContent(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
-  if (isRaw(endpoint)) return { "text/plain": { schema: {} } };
+  if (isRaw(endpoint)) return { [endpoint.rule.rawType || "text/plain"]: { schema: {} } };
   const schema = schemas.refer(endpoint.method.output);
   return isStream(endpoint)
     ? { "text/event-stream": { schema: describeEvent(schema) } }
@@ -266,7 +266,9 @@ function describeRefusals(endpoint: AnyEndpoint): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   for (const code of listErrorCodes(endpoint)) add(errorCodes[code].http, code);
-  if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
+  const { bodyField, rule } = endpoint;
+  const isOfOneType = bodyField === "*" || (bodyField !== undefined && rule.rawType !== "");
+  if (isOfOneType) add(unsupportedMediaType, "invalid_request");
   if (mayBeUnmet(endpoint)) add(preconditionFailed, "conflict");
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
 }

@@ -18,7 +18,7 @@ class Operation:
     query: tuple[str, ...] = ()
     """The names of the query parameters."""
     body: Literal["json", "raw", "none"] = "none"
-    answer: Literal["json", "raw", "none", "events", "stream"] = "none"
+    answer: Literal["json", "raw", "none", "events"] = "none"
     """What a success brings."""
     input: str | None = None
     output: str | None = None
