@@ -98,15 +98,7 @@ export function putUnitVector(tx: Tx, space: VectorSpace, owner: number, unit: F
 
 /** Stores a vector of the space that was read as it is stored, in place of any before it. */
 export function putStoredVector(tx: Tx, space: VectorSpace, owner: number, embedding: Uint8Array): void {
-  const unit = decodeStoredVector({ owner, embedding }, space.dimension);
-  tx.connection.run(
-    `INSERT INTO __service_vector (space, owner, embedding) VALUES (?, ?, ?)
-     ON CONFLICT (space, owner) DO UPDATE SET embedding = excluded.embedding`,
-    space.space,
-    owner,
-    embedding,
-  );
-  tx.afterCommit(() => tx.vectors.put(space.space, owner, unit));
+  putUnitVector(tx, space, owner, decodeStoredVector({ owner, embedding }, space.dimension));
 }
 
 /** Removes the owner's vector, if it has one. */
