@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { parseBlocks, root } from "../support/documents.ts";
+import { readBlocks, root } from "../support/documents.ts";
 import { gateTool, inGate } from "../support/gate.ts";
 import { serviceEntry } from "../support/node-process.ts";
 import { install, pack } from "../support/packed.ts";
@@ -21,11 +21,6 @@ import { temporaryDirectory } from "../support/temporary.ts";
 const run = promisify(execFile);
 const address = "http://127.0.0.1:8080";
 const outputBytesMax = 16 * 1024 * 1024;
-
-function readBlocks(path: string, language: string): string[] {
-  const blocks = parseBlocks({ path, text: readFileSync(join(root, path), "utf8") });
-  return blocks.filter((block) => block.language === language).map(({ text }) => text);
-}
 
 /** Every Node.js of the path that the client is for, and that of this test, by version. */
 async function findRuntimes(): Promise<ReadonlyMap<string, string>> {

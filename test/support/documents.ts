@@ -35,6 +35,12 @@ export function parseBlocks({ text }: Document): readonly Block[] {
   return [...text.matchAll(fence)].map(([, language, block]) => ({ language: language!, text: block! }));
 }
 
+/** The text of the blocks of one language of the document at `path` below the root, in the order of the page. */
+export function readBlocks(path: string, language: string): string[] {
+  const blocks = parseBlocks({ path, text: readFileSync(join(root, path), "utf8") });
+  return blocks.filter((block) => block.language === language).map(({ text }) => text);
+}
+
 function stripBlocks({ text }: Document): string {
   return text.replaceAll(fence, "");
 }
