@@ -60,19 +60,30 @@ interface ListReader {
   end(message: Message, texts: readonly string[]): void;
 }
 
-/** Compiles the decoder of a body that holds the fields given. */
+/**
+ * The decoder of a body that holds the fields given. It is compiled on first use: a node has hundreds, and most of them
+ * never see a body.
+ */
 export function compileBody(fields: readonly DescField[], dialect: JsonDialect = "rest"): BodyDecoder {
-  const read = compileFields(fields, dialect);
+  let read: ReadField | undefined;
+  let lists: BodyDecoder["lists"] | undefined;
   return {
-    decode: (message, json) => guarded((reading) => read(message, json, reading)),
-    lists: new Map(
-      fields
-        .filter(isList)
-        .flatMap((field) =>
-          listNames(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const),
-        ),
-    ),
+    decode(message, json) {
+      const known = (read ??= compileFields(fields, dialect));
+      return guarded((reading) => known(message, json, reading));
+    },
+    get lists() {
+      return (lists ??= compileLists(fields, dialect));
+    },
   };
+}
+
+function compileLists(fields: readonly DescField[], dialect: JsonDialect): BodyDecoder["lists"] {
+  return new Map(
+    fields
+      .filter(isList)
+      .flatMap((field) => listNames(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const)),
+  );
 }
 
 /** Reads, and gives whether every digit was kept. */
