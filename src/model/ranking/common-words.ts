@@ -113,13 +113,19 @@ const steps = [
   [everywhere, 0.15],
 ] as const;
 
-const shares = new Map(
-  steps.flatMap(([words, share]) =>
-    words.split(/\s+/).flatMap((word) => (word === "" ? [] : [[indexForm(word), share] as const])),
-  ),
-);
+/** Made when a recall first asks: a start has no use for it. */
+let shares: ReadonlyMap<string, number> | undefined;
+
+function readShares(): ReadonlyMap<string, number> {
+  return new Map(
+    steps.flatMap(([words, share]) =>
+      words.split(/\s+/).flatMap((word) => (word === "" ? [] : [[indexForm(word), share] as const])),
+    ),
+  );
+}
 
 /** Of how many short messages in English hold the word, 0 to 1; `form` is as an index holds it. */
 export function commonness(form: string): number {
+  shares ??= readShares();
   return shares.get(form) ?? 0;
 }
