@@ -21,7 +21,7 @@ FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
-COPY --from=build /app/native/build native/build
+COPY --from=build /app/native native
 COPY --from=build /app/dist dist
 COPY package.json LICENSE ./
 RUN install --directory --owner=node --group=node --mode=0700 /data

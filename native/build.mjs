@@ -1,60 +1,38 @@
 /**
- * Compiles the native half of the SQL guard when the package is installed.
+ * Sees to the native half of the SQL guard when the package is installed: the platform's package has it, or it is
+ * compiled here.
  *
- * Plain JavaScript for any Node that npm may run with. Never fails an install: without a C compiler the SQL route
- * answers `unconfigured`, and everything else works. Its only header is better-sqlite3's own, because node-gyp would
- * want Node's headers, which a closed machine cannot download.
+ * Plain JavaScript for any Node that npm may run with. Never fails an install: without either the SQL route answers
+ * `unconfigured`, and everything else works. A library that does not load on this machine is none: it is tried.
  */
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { commandWords, compileGuard } from "./compile.mjs";
 
-const here = dirname(fileURLToPath(import.meta.url));
-const output = join(here, "build", "sqlguard.so");
-const sources = ["sqlguard.c", "authorizer.c", "rows.c", "process.c", "slices.c"];
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const { compiledLibrary, fileName, findPrebuilt } = createRequire(import.meta.url)("./library.cjs");
 
-/** Why it could not be built, or undefined. */
-function build() {
-  let header;
+/** Whether there is nothing to compile; says why a library that is there will not do. */
+async function hasPrebuilt() {
+  const { folder, passedOver } = findPrebuilt(root);
+  if (passedOver !== undefined) console.log(`palimpsest: ${passedOver}: the SQL guard is compiled here`);
+  if (folder === undefined) return false;
   try {
-    header = join(dirname(createRequire(import.meta.url).resolve("better-sqlite3/package.json")), "deps", "sqlite3");
-  } catch {
-    return "better-sqlite3 is not installed";
+    const { default: Database } = await import("better-sqlite3");
+    const connection = new Database(":memory:");
+    connection.loadExtension(join(folder, fileName), "sqlite3_sqlguardcontrol_init");
+    connection.close();
+    return true;
+  } catch (error) {
+    console.log(`palimpsest: the prebuilt SQL guard does not load, it is compiled here: ${error.message}`);
+    return false;
   }
-  if (!existsSync(join(header, "sqlite3ext.h"))) return `${header} has no sqlite3ext.h`;
-  mkdirSync(dirname(output), { recursive: true });
-  // A running process may have the old library mapped: replace the file, never write into it.
-  const fresh = `${output}.${process.pid}`;
-  const [command, ...given] = (process.env.CC || "cc").split(" ").filter((part) => part !== "");
-  const flags = [
-    "-shared",
-    "-fPIC",
-    "-O2",
-    "-fvisibility=hidden",
-    "-Wall",
-    "-pthread",
-    "-I",
-    header,
-    "-o",
-    fresh,
-    ...sources.map((name) => join(here, name)),
-  ];
-  const compiled = spawnSync(command, [...given, ...flags], { encoding: "utf8" });
-  if (compiled.error) return `the C compiler ${command} could not be run (${compiled.error.code})`;
-  if (compiled.status !== 0) {
-    rmSync(fresh, { force: true });
-    return `the C compiler failed: ${compiled.stderr.trim().split("\n")[0] ?? ""}`;
-  }
-  if (compiled.stderr !== "") process.stderr.write(compiled.stderr);
-  renameSync(fresh, output);
-  return undefined;
 }
 
 let failure;
 try {
-  failure = build();
+  if (!(await hasPrebuilt())) failure = compileGuard(commandWords(process.env.CC || "cc"), compiledLibrary(root));
 } catch (error) {
   failure = error.message;
 }

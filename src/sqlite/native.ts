@@ -2,13 +2,15 @@
  * The native library of user SQL and of time slices (native/), as this thread reaches it: by functions of a private
  * connection, which no user SQL can call.
  *
- * Must not know: what it is used for.
+ * Always true: the library of the platform's package is taken if it is of this version and loads, else the one that was
+ * compiled at the installation. Must not know: what it is used for.
  */
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import Database from "better-sqlite3";
 import { limits } from "../base/limits.ts";
-import { packageRoot } from "../base/package-root.ts";
+import { nativePlaces, packageFolder } from "../base/native-places.ts";
+import { assert } from "../base/faults/assert.ts";
 import { LruMap } from "../base/collections/lru-map.ts";
 
 const sqlParamsMax = 32_766;
@@ -41,8 +43,6 @@ const sqlFunctionArgsMax = 100;
 const sqlLikePatternBytesMax = 500;
 const sqlTriggerDepthMax = 100;
 
-const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
-
 /** Ids as in sqlite3.h (SQLITE_LIMIT_*) and, from 100, as in native/sqlguard.c. */
 const nativeLimits: readonly (readonly [id: number, value: number])[] = [
   [0, limits.sqlValueBytesMax],
@@ -71,12 +71,48 @@ const nativeLimits: readonly (readonly [id: number, value: number])[] = [
   [107, sqlProcessBytesMax],
 ];
 
+/** The library that was chosen, or why there is none. */
+type Choice =
+  | { readonly path: string; readonly connection: Database.Database; readonly passedOver: readonly string[] }
+  | { readonly path?: undefined; readonly passedOver: readonly string[] };
+
+let choice: Choice | undefined;
+
+/** This thread's choice: made once, as loading tells what a look does not. */
+function choose(): Choice {
+  return (choice ??= findLibrary());
+}
+
+/** The first library that loads. */
+export function findLibrary(root = packageFolder): Choice {
+  const prebuilt = nativePlaces.findPrebuilt(root);
+  const passedOver = prebuilt.passedOver === undefined ? [] : [prebuilt.passedOver];
+  const paths = [
+    ...(prebuilt.folder === undefined ? [] : [join(prebuilt.folder, nativePlaces.fileName)]),
+    nativePlaces.compiledLibrary(root),
+  ];
+  for (const path of paths.filter((one) => existsSync(one))) {
+    const connection = new Database(":memory:");
+    try {
+      loadFrom(path, connection, "sqlite3_sqlguardcontrol_init");
+      return { path, connection, passedOver };
+    } catch (error) {
+      connection.close();
+      passedOver.push(`${path} does not load: ${String(error)}`);
+    }
+  }
+  return { passedOver };
+}
+
 /** better-sqlite3 takes an entry point; its types leave it out. */
+function loadFrom(path: string, connection: Database.Database, entryPoint: string): void {
+  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(path, entryPoint);
+}
+
 export function loadLibrary(connection: Database.Database, entryPoint: string): void {
-  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(
-    libraryPath,
-    entryPoint,
-  );
+  const { path } = choose();
+  assert(path !== undefined, "what loads the native library has asked whether there is one");
+  loadFrom(path, connection, entryPoint);
 }
 
 /** This thread's private connection to the native table of guards. */
@@ -87,8 +123,9 @@ class Control {
   readonly #steps = new LruMap<number, Database.Statement>(limits.cachedStatementsMax);
 
   constructor() {
-    this.#connection = new Database(":memory:");
-    loadLibrary(this.#connection, "sqlite3_sqlguardcontrol_init");
+    const chosen = choose();
+    assert(chosen.path !== undefined, "what asks for the control connection has asked whether there is a library");
+    this.#connection = chosen.connection;
     for (const [id, value] of nativeLimits) this.call("guard_configure(?, ?)", id, value);
   }
 
@@ -120,5 +157,10 @@ export function control(): Control {
 
 /** Whether this installation has the native library. */
 export function hasNative(): boolean {
-  return existsSync(libraryPath);
+  return choose().path !== undefined;
+}
+
+/** Why libraries that are there are not used, each in a clause; empty as a rule. */
+export function passedOverLibraries(): readonly string[] {
+  return choose().passedOver;
 }

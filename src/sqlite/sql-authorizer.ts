@@ -10,7 +10,7 @@ import { assert } from "../base/faults/assert.ts";
 import { invalid, ServiceError } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Connection } from "./connection/connection.ts";
-import { control, hasNative, loadLibrary } from "./native.ts";
+import { control, hasNative, loadLibrary, passedOverLibraries } from "./native.ts";
 
 export { checkUserSql, looksReadOnly } from "./sql-text-check.ts";
 
@@ -110,10 +110,15 @@ export class SqlGuard {
     return new SqlGuard(connection, native.call("guard_attached()") as number);
   }
 
-  /** Whether this installation has the native part; `missing` says what to do otherwise. */
-  static available(): { ok: true } | { ok: false; missing: string } {
-    if (hasNative()) return { ok: true };
-    return { ok: false, missing: "native/build/sqlguard.so; install a C compiler and run: node native/build.mjs" };
+  /**
+   * Whether this installation has the native part; `missing` says what to do otherwise. `passedOver` says which
+   * libraries are there and not used, and why.
+   */
+  static available(): { ok: true; passedOver: readonly string[] } | { ok: false; missing: string } {
+    const passedOver = passedOverLibraries();
+    if (hasNative()) return { ok: true, passedOver };
+    const remedy = "native/build/sqlguard.so; install a C compiler and run: node native/build.mjs";
+    return { ok: false, missing: [remedy, ...passedOver].join("; ") };
   }
 
   /**

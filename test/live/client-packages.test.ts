@@ -22,11 +22,11 @@ const run = promisify(execFile);
 const address = "http://127.0.0.1:8080";
 const outputBytesMax = 16 * 1024 * 1024;
 
-/** Every Node.js of the path that the client is for, and that of this test, by version. */
+/** The oldest Node.js that the client is for, every other one of the path, and that of this test, by version. */
 async function findRuntimes(): Promise<ReadonlyMap<string, string>> {
   const folders = process.env["PATH"]!.split(delimiter).map((folder) => join(folder, "node"));
   const found = new Map([[process.version, process.execPath]]);
-  for (const program of folders.filter((path) => existsSync(path))) {
+  for (const program of [gateTool("PALIMPSEST_OLDER_NODE"), ...folders.filter((path) => existsSync(path))]) {
     const { stdout } = await run(program, ["--version"]);
     if (Number(/^v(\d+)/.exec(stdout)?.[1]) >= 20) found.set(stdout.trim(), program);
   }
@@ -88,6 +88,9 @@ describe.skipIf(!inGate)("the packed TypeScript client", () => {
   });
 
   test("runs the programs of its README and of the documents on each Node.js at hand", async () => {
+    expect([...runtimes.keys()].map((version) => version.split(".")[0])).toEqual(
+      expect.arrayContaining(["v20", "v24"]),
+    );
     for (const [version, runtime] of runtimes) {
       const service = await startService();
       onTestFinished(() => service.close());

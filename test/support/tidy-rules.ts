@@ -180,6 +180,9 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one place where threads are started.
   "engine/threads/threads.ts": ["node:v8"],
   "engine/threads/thread-spawner.ts": ["node:url"],
+  // What is compiled for this platform, which is required by its place.
+  "base/native-places.ts": ["node:module", "node:url"],
+  "engine/threads/hnswlib.ts": ["node:module"],
   // The one place that asks V8 to collect.
   "sqlite/idle-memory.ts": ["node:perf_hooks", "node:v8", "node:vm"],
 };

@@ -1,8 +1,8 @@
 /**
  * Approximate vector indexes by hnswlib: built in a worker thread, handed over through a file, then loaded here.
  *
- * Always true: the file is gone when the build has resolved, whatever happened; a build never rejects. hnswlib-node is
- * an optional dependency, and without it every build resolves undefined, so searches stay exact. Must not know: spaces,
+ * Always true: the file is gone when the build has resolved, whatever happened; a build never rejects. hnswlib is
+ * optional, and without it every build resolves undefined, so searches stay exact. Must not know: spaces,
  * owners, when an index is wanted.
  */
 import { rm } from "node:fs/promises";
@@ -11,6 +11,7 @@ import type { HierarchicalNSW } from "hnswlib-node";
 import { moduleFile } from "../../base/package-root.ts";
 import type { World } from "../../base/world.ts";
 import type { AnnIndex, IndexBuilder } from "../../model/index/vector-pool.ts";
+import { loadHnswlib, type Hnswlib } from "./hnswlib.ts";
 import { startThread } from "./threads.ts";
 
 /** What the worker is given. */
@@ -26,8 +27,6 @@ export interface IndexWork {
   /** One number, shared with the worker: anything but 0 tells it to end. */
   readonly stop: Int32Array<SharedArrayBuffer>;
 }
-
-type Library = typeof import("hnswlib-node");
 
 const links = 16;
 /**
@@ -49,7 +48,7 @@ export function indexBuilder(
   world: Pick<World, "ulid">,
   report: (message: string) => void = (message) => process.emitWarning(message),
 ): IndexBuilder {
-  let library: Promise<Library | undefined> | undefined;
+  let library: Promise<Hnswlib | undefined> | undefined;
   return async (matrix, dimension, count, abandoned) => {
     library ??= loadLibrary(report);
     const hnswlib = await library;
@@ -65,9 +64,9 @@ export function indexBuilder(
   };
 }
 
-async function loadLibrary(report: (message: string) => void): Promise<Library | undefined> {
+async function loadLibrary(report: (message: string) => void): Promise<Hnswlib | undefined> {
   try {
-    return (await import("hnswlib-node")).default;
+    return await loadHnswlib();
   } catch (error) {
     report(`hnswlib-node is not available, vector searches are always exact: ${String(error)}`);
     return undefined;
@@ -75,7 +74,7 @@ async function loadLibrary(report: (message: string) => void): Promise<Library |
 }
 
 async function buildThroughFile(
-  hnswlib: Library,
+  hnswlib: Hnswlib,
   work: IndexWork,
   abandoned: AbortSignal,
 ): Promise<AnnIndex | undefined> {

@@ -6,8 +6,8 @@
  * for a hundred thousand vectors, none of which may hold up a database.
  */
 import { workerData } from "node:worker_threads";
-import hnswlib from "hnswlib-node";
 import type { IndexWork } from "./ann-builder.ts";
+import { loadHnswlib } from "./hnswlib.ts";
 
 /** How many candidates an insertion looks at: the library's own default. */
 const insertWidth = 200;
@@ -17,6 +17,7 @@ const graphSeed = 100;
 const { matrix, dimension, count, links, path, stop } = workerData as IndexWork;
 const stopped = (): boolean => Atomics.load(stop, 0) !== 0;
 
+const hnswlib = await loadHnswlib();
 // Inner product on unit vectors is the cosine, without normalising once more.
 const index = new hnswlib.HierarchicalNSW("ip", dimension);
 index.initIndex(count, links, insertWidth, graphSeed);

@@ -90,6 +90,8 @@ export async function openEngine(
 ): Promise<NodeEngine> {
   const guard = SqlGuard.available();
   if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
+  else if (guard.passedOver.length > 0)
+    log.warn("a SQL guard that is installed is not used", { why: guard.passedOver.join("; ") });
   const environment = sqlEnvironment(settings.scratchDirectory);
   const start = (): SqlProcess => sqlProcess({ directory, environment });
   const sql = guard.ok
