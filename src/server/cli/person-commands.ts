@@ -4,6 +4,7 @@
  * Always true: `personCommandNames` are the names of all of them, by which the command line knows what to load.
  */
 import type { Command } from "commander";
+import { bindTo } from "../client-session/session.ts";
 import { branchCommands } from "../client-commands/branch-commands.ts";
 import { connectCommands } from "../client-commands/connect-command.ts";
 import { filesCommand } from "../client-commands/files-command.ts";
@@ -11,7 +12,6 @@ import { forgetCommands } from "../client-commands/forget-commands.ts";
 import { historyCommands } from "../client-commands/history-commands.ts";
 import { memoryCommands } from "../client-commands/memory-commands.ts";
 import { recallCommand } from "../client-commands/recall-command.ts";
-import { bindTo } from "../client-commands/session.ts";
 import { sqlCommand } from "../client-commands/sql-command.ts";
 import { tokenCommand } from "../client-commands/token-command.ts";
 import { topCommand } from "../client-commands/top-command.ts";

@@ -11,9 +11,11 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { decodeAuditEvent } from "../../format/audit/audit-event.ts";
 import { brokenLinks } from "../../format/audit/audit-object.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { fileText, keyVariable, tokenVariable } from "../client-session/credential.ts";
 import type { Environment } from "../config/config.ts";
 import { calibrate, calibrateCommand, type CalibrateFlags } from "./calibrate-command.ts";
-import { callNode, CommandFailure, fileText, keyVariable, tokenVariable, type NodeFlags } from "./node-call.ts";
+import { callNode, type NodeFlags } from "./node-call.ts";
 import type { ProfileFlags } from "./profile-options.ts";
 import { reembed, reembedCommand } from "./reembed-command.ts";
 import {

@@ -5,7 +5,8 @@
  * Always true: a credential comes from a variable or a file, never from the command line, where other users of the
  * machine could read it; it goes to the address that was named and to no other, and is never written.
  */
-import { readFileSync } from "node:fs";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { readCredential } from "../client-session/credential.ts";
 import type { Environment } from "../config/config.ts";
 
 /** What every command is told. */
@@ -14,24 +15,6 @@ export interface NodeFlags {
   readonly keyFile?: string;
   readonly tokenFile?: string;
 }
-
-/** Why a command failed, for the person who gave it. */
-export class CommandFailure extends Error {
-  readonly exitCode: 1 | 2 | 3;
-  /** Whether the same call may be answered a little later. */
-  readonly mayPass: boolean;
-
-  constructor(exitCode: 1 | 2 | 3, message: string, mayPass = false) {
-    super(message);
-    this.exitCode = exitCode;
-    this.mayPass = mayPass;
-  }
-}
-
-/** The variable of the platform key. */
-export const keyVariable = "SERVICE_PLATFORM_KEY";
-/** The variable of a token. */
-export const tokenVariable = "PALIMPSEST_TOKEN";
 
 /** A call of a node, in HTTP's terms. */
 export interface NodeRequest {
@@ -110,35 +93,5 @@ async function fetched(
   } catch (error) {
     const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };
     throw new CommandFailure(1, `${url.origin} does not answer: ${cause?.code ?? cause?.message ?? message}`, true);
-  }
-}
-
-/**
- * A file that was named wins over a variable; where variables give both, `prefers` says which is taken. Undefined where
- * there is none of them.
- */
-export function readCredential(
-  env: Environment,
-  { keyFile, tokenFile }: Pick<NodeFlags, "keyFile" | "tokenFile">,
-  prefers: "key" | "token",
-): string | undefined {
-  const file = keyFile ?? tokenFile;
-  const [key, token] = [env[keyVariable], env[tokenVariable]];
-  const credential = file === undefined ? (prefers === "key" ? key || token : token || key) : fileText(file).trim();
-  return credential ? checkCredential(credential) : undefined;
-}
-
-/** Refuses what cannot be a credential, without saying what it is. */
-export function checkCredential(credential: string): string {
-  if (/^[\x21-\x7e]+$/.test(credential)) return credential;
-  throw new CommandFailure(2, "the credential holds characters that none can have");
-}
-
-/** The text of a file that was named on the command line. */
-export function fileText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new CommandFailure(2, `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "fault"}`);
   }
 }

@@ -14,13 +14,14 @@ import { isDatabaseName } from "../../format/core/names.ts";
 import { chainHash, emptyChain } from "../../model/transfer/hash-chain.ts";
 import { addCounts, headerLine, trailerLine } from "../../service/transfer/envelope.ts";
 import { firstState, recordWindows } from "../../service/transfer/import-lines.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { parseBranch } from "../client-session/session.ts";
 import type { Environment } from "../config/config.ts";
 import { ForeignRecords } from "../importers/foreign-records.ts";
 import { importers } from "../importers/importers.ts";
 import { Progress } from "../terminal/progress.ts";
 import { visibleText } from "../terminal/visible-text.ts";
-import { CommandFailure, type NodeFlags, requestNode } from "./node-call.ts";
-import { parseBranch } from "./profile-options.ts";
+import { type NodeFlags, requestNode } from "./node-call.ts";
 import { ExportFile } from "./export-file.ts";
 import { toMarkdown } from "./export-markdown.ts";
 

@@ -12,15 +12,15 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { Palimpsest, type Profile } from "../../../clients/typescript/src/index.ts";
 import { realWorld } from "../../base/world.ts";
-import { isDatabaseName } from "../../format/core/names.ts";
+import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { Environment } from "../config/config.ts";
-import { CommandFailure, keyVariable, readCredential, tokenVariable } from "../node-commands/node-call.ts";
-import { parseBranch } from "../node-commands/profile-options.ts";
 import { Output } from "../terminal/output.ts";
 import { Progress } from "../terminal/progress.ts";
 import { canAsk, confirm, type Desk } from "../terminal/prompt.ts";
 import type { Stream } from "../terminal/style.ts";
+import { CommandFailure } from "./command-failure.ts";
 import { readConnections, type Connection } from "./connections.ts";
+import { keyVariable, readCredential, tokenVariable } from "./credential.ts";
 import { failureOf } from "./failure.ts";
 
 /** What a command knows of its process. */
@@ -221,6 +221,12 @@ export function parseAddress(text: string): string {
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.pathname === "/") return url.origin;
   throw new InvalidArgumentError("It must be http://host:port or https://host:port.");
+}
+
+/** The name of a branch, as an option's value. */
+export function parseBranch(text: string): string {
+  if (isBranchName(text)) return text;
+  throw new InvalidArgumentError("It is not the name of a branch.");
 }
 
 export function parseCount(text: string): number {
