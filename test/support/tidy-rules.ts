@@ -120,6 +120,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "client-session",
     "node-commands",
     "client-commands",
+    "transfer-commands",
     "cli",
   ],
 };
@@ -186,7 +187,7 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The rooms that speak to nodes by the client, which they take from its sources: the package has no second one. */
-const roomsOfClient = ["server/client-session/", "server/client-commands/"];
+const roomsOfClient = ["client-session", "client-commands", "transfer-commands"].map((room) => `server/${room}/`);
 
 /** Floors that speak the generated messages. */
 const floorsWithMessages = ["store", "service", "server"];

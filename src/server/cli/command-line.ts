@@ -11,8 +11,8 @@ import { usageExit, type Surroundings } from "./surroundings.ts";
 
 /** The commands of a person, which load nothing else (server/cli/person-commands). */
 export const personCommandNames: readonly string[] = (
-  "remember list show recall forget erase history diff branch checkpoint rewind undo sql turns files connect " +
-  "connections disconnect token tokens top"
+  "remember list show recall forget erase history diff branch checkpoint rewind undo sql turns files export " +
+  "import connect connections disconnect token tokens top"
 ).split(" ");
 
 /** Runs the command that the arguments name and answers its exit code once it is over. */

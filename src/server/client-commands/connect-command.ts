@@ -55,9 +55,7 @@ async function connectTo(session: Session, flags: ConnectFlags, [name]: readonly
   if (address === undefined) throw new CommandFailure(2, `there is no connection ${name} yet: give its --address`);
   // A token goes with its address: that of another one is not taken over.
   const old = before?.address === address ? before?.token : undefined;
-  const token = flags.askToken
-    ? await askToken(session)
-    : (readCredential(around.env, flags, flags.prefers ?? "token") ?? old);
+  const token = flags.askToken ? await askToken(session) : (readCredential(around.env, flags, "token") ?? old);
   const connection: Connection = {
     address: parseAddress(address),
     database: flags.database ?? before?.database,

@@ -50,7 +50,7 @@ export function tokenCommand(bind: Bind): Command {
           if (output.asksForJson) output.json(toWire(minted, "TokenResponse"));
           else output.lines([minted.token]);
         },
-        "key",
+        { prefers: "key" },
       ),
     )
     .addCommand(
@@ -63,7 +63,7 @@ export function tokenCommand(bind: Bind): Command {
           else throw new CommandFailure(2, "give --database or --namespace");
           output.remark("it is revoked");
         },
-        "key",
+        { prefers: "key" },
       ),
     );
 }
