@@ -82,7 +82,7 @@ describe.skipIf(!inGate)("the Python client", () => {
     expect(stdout).toMatch(/^0 errors, 0 warnings/m);
   });
 
-  test("is built as a wheel that runs the program of its page on the oldest and the newest Python at hand", async () => {
+  test("is built as a wheel that runs the program of its page on the oldest and newest Python at hand", async () => {
     const folder = temporaryDirectory();
     await run(gateTool("PALIMPSEST_PYTHON"), [
       ...["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"],
