@@ -24,6 +24,7 @@ COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/native native
 COPY --from=build /app/dist dist
 COPY package.json LICENSE ./
+COPY docs/llms.txt docs/
 RUN install --directory --owner=node --group=node --mode=0700 /data
 USER node
 ENV SERVICE_DATA_DIR=/data \

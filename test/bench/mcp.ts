@@ -2,7 +2,12 @@
  * Recall by a tool of MCP, by both revisions, beside the same recall by REST, in turn on one node: what the protocol
  * adds to one call, and what is left of the throughput of 64 clients. The clients are Node's own and send bodies that
  * were encoded before the clock runs, each over a connection of its own.
+ *
+ * And the start of the proxy for clients of standard input: until it has answered its first request, beside a process
+ * of Node.js that does nothing, in turn.
  */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { Agent, request as httpRequest } from "node:http";
 import { join } from "node:path";
 import { startNodeProcess } from "../support/node-process.ts";
@@ -17,6 +22,7 @@ const clientCounts = [1, 64];
 const warmMs = 3_000;
 const roundMs = 2_000;
 const rounds = 5;
+const starts = 21;
 /** What a call may cost more at the median, and what must be left of REST's throughput. */
 const addedMsMax = 2;
 const shareMin = 0.5;
@@ -144,6 +150,51 @@ async function inTurn(node: Target, clients: number): Promise<Row[]> {
   });
 }
 
+/** Milliseconds until the program has answered a line, or where it is given none, has ended. */
+async function timeStart(args: readonly string[], line: string | undefined): Promise<number> {
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  if (line === undefined) await once(child, "close");
+  else {
+    child.stdin.write(`${line}\n`);
+    const [answer] = (await once(child.stdout, "data")) as [Buffer];
+    if (!answer.toString().includes('"result"')) throw new Error(answer.toString());
+  }
+  const tookMs = performance.now() - startedAt;
+  if (line !== undefined) {
+    child.stdin.end();
+    await once(child, "close");
+  }
+  return tookMs;
+}
+
+async function timeStarts({ port }: Target): Promise<Row[]> {
+  const proxy = [
+    join(import.meta.dirname, "../../packages/mcp/main.js"),
+    "bench/r",
+    "--url",
+    `http://127.0.0.1:${port}`,
+  ];
+  const ping = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
+  const [bare, started]: [number[], number[]] = [[], []];
+  for (let at = 0; at < starts; at++) {
+    bare.push(await timeStart(["-e", "0"], undefined));
+    started.push(await timeStart(proxy, ping));
+  }
+  const ratio = median(started.map((ms, at) => ms / bare[at]!));
+  const row = (what: string, times: readonly number[], note: string): Row => ({
+    what,
+    perSecond: 1_000 / median(times),
+    p50Ms: median(times),
+    p99Ms: times.toSorted((one, other) => one - other).at(-1)!,
+    note,
+  });
+  return [
+    row("node -e 0, to its end", bare, "the p99 is the slowest"),
+    row("palimpsest-mcp, to its first answer", started, `${ratio.toFixed(2)} times node -e 0`),
+  ];
+}
+
 export async function benchMcp(directory: string): Promise<void> {
   const source = texts(7);
   const node = await startNodeProcess(join(directory, "mcp"), {});
@@ -161,6 +212,8 @@ export async function benchMcp(directory: string): Promise<void> {
   };
   const rows: Row[] = [];
   for (const clients of clientCounts) rows.push(...(await inTurn(target, clients)));
+  const started = await timeStarts(target);
   await node.end("SIGTERM");
   report(`Recall by MCP beside REST, ${memories} memories`, rows);
+  report(`Start of the proxy of standard input, ${starts} times each`, started);
 }

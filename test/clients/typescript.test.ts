@@ -257,6 +257,7 @@ describe("every route has a method", () => {
     await client.health();
     expect((await client.ready()).ready).toBe(true);
     expect((await client.keys()).length).toBeGreaterThan(0);
+    expect(await client.llms()).toMatch(/^# Palimpsest\n/);
   });
 
   test("and there is no other", async () => {

@@ -23,6 +23,7 @@ describe.skipIf(!inGate)("the packed package", () => {
         "LICENSE",
         "dist/lib/main.js",
         "dist/lib/thread.js",
+        "docs/llms.txt",
         "native/sqlguard.c",
         "native/build.mjs",
       ]),

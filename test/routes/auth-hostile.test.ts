@@ -15,6 +15,7 @@ import { startNode } from "../../src/server/node/compose.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
+import { root } from "../support/documents.ts";
 import { startGuarded, type Guarded, useGuarded } from "../support/guarded-service.ts";
 import { callWithHost, buildConfig } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -125,6 +126,14 @@ test("auth-03: alg none and HS256 with the published key are refused over REST",
     createPrivateKey(readFileSync(join(node().service.directory, "signing-key.pem"))),
   ).toString("base64url");
   expect((await node().call(`${text("EdDSA")}.${own}`, "GET", "/v1/memory/acme")).status).toBe(200);
+});
+
+test("the list of the documents is for everybody, as the repository has it", async () => {
+  const text = readFileSync(join(root, "docs/llms.txt"), "utf8");
+  const { status, headers, text: told } = await node().call(undefined, "GET", "/llms.txt");
+  expect([status, headers.get("content-type"), told]).toEqual([200, "text/plain; charset=utf-8", text]);
+  expect((await node().call(undefined, "POST", "/llms.txt")).status).toBe(405);
+  expect((await node().call(undefined, "GET", "/openapi.json")).status).toBe(401);
 });
 
 test("the published keys verify a token, and no private part is among them", async () => {

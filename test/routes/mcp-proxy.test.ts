@@ -153,9 +153,12 @@ test(
   },
 );
 
-test("the package holds every module that it loads, and nothing of others", () => {
-  const { files, dependencies } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-  expect(dependencies).toBeUndefined();
+test("the package holds every module that it loads, and nothing of others, nothing that is compiled", () => {
+  const { files, scripts, ...manifest } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  for (const kind of ["dependencies", "optionalDependencies", "peerDependencies"])
+    expect(manifest[kind]).toBeUndefined();
+  expect(scripts, "nothing is built where it is installed").toBeUndefined();
+  for (const file of files as string[]) expect(file).toMatch(/\.js$|^(README\.md|LICENSE)$/);
   for (const file of (files as string[]).filter((name) => name.endsWith(".js"))) {
     const text = readFileSync(join(folder, file), "utf8");
     for (const [, specifier] of text.matchAll(/^import .* from "([^"]+)";$/gm))

@@ -1,6 +1,6 @@
 /**
  * `palimpsest export` and `palimpsest import` against a real node: there and back, compressed, for people, cut and
- * changed files, and a node that is killed in the middle.
+ * changed files, of a kept connection, what cannot be done, and a node that is killed in the middle.
  */
 import { exec } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -43,6 +43,12 @@ async function post(address: string, path: string, body: object): Promise<unknow
   return response.json();
 }
 
+/** What became of the records of a kind, as the import tells a program. */
+function countsOf({ code, out, error }: Run, kind: string): unknown {
+  expect(code, error).toBe(0);
+  return JSON.parse(out).counts.find((counts: { kind: string }) => counts.kind === kind);
+}
+
 const trailerOf = (file: string): unknown => JSON.parse(readFileSync(file, "utf8").trimEnd().split("\n").at(-1)!);
 
 test("there and back, compressed too; a cut or changed file imports nothing", async () => {
@@ -50,18 +56,22 @@ test("there and back, compressed too; a cut or changed file imports nothing", as
   const { address } = service();
   const db = await filled(address);
   const file = join(folder, "big.ndjson");
-  expect(await run("export", "--database", db, file)).toMatchObject({ code: 0, out: "", error: "" });
-  expect(trailerOf(file)).toMatchObject({ counts: { doc: 12_000 } });
+  const told = await run("export", "--database", db, file);
+  expect(told).toMatchObject({ code: 0, error: "" });
+  const { records, counts, hash } = trailerOf(file) as { records: number; counts: { doc: number }; hash: string };
+  expect(counts.doc).toBe(12_000);
+  expect(JSON.parse(told.out)).toMatchObject({ file, database: db, branch: "main", txid: 13, records, counts, hash });
   for (const end of [".zst", ".gz"]) {
     const [packed, back, copy] = [`${file}${end}`, join(folder, `back${end}.ndjson`), `copy${freshNumber++}`];
     expect((await run("export", "--database", db, packed)).code).toBe(0);
     await post(address, "/v1/databases", { name: copy });
     const dry = await run("import", "--database", copy, packed, "--dry-run");
-    expect(dry).toMatchObject({ code: 0, out: expect.stringContaining("doc: 12000 created") as unknown });
+    expect(countsOf(dry, "doc")).toMatchObject({ created: 12_000 });
     const first = await run("import", "--database", copy, packed);
-    expect(first).toMatchObject({ code: 0, out: expect.stringMatching(/doc: 12000 created[^]*import-/) as unknown });
+    expect(countsOf(first, "doc")).toMatchObject({ created: 12_000 });
+    expect(JSON.parse(first.out).checkpoint).toMatch(/^import-/);
     const again = await run("import", "--database", copy, packed);
-    expect(again).toMatchObject({ code: 0, out: expect.stringContaining("doc: 12000 unchanged") as unknown });
+    expect(countsOf(again, "doc")).toMatchObject({ created: 0, unchanged: 12_000 });
     await run("export", "--database", copy, back);
     expect(trailerOf(back)).toEqual(trailerOf(file));
   }
@@ -98,18 +108,66 @@ test("for people to read; of other programs, with what was passed over", async (
   const file = join(folder, "memory.jsonl");
   writeFileSync(file, '{"type":"entity","name":"Ada","observations":["likes tea"]}\n{"type":"x"}\n');
   const taken = await run("import", "--database", db, "--from", "server-memory", file);
-  expect(taken).toMatchObject({
-    code: 0,
-    out: expect.stringContaining("memory: 1 created") as unknown,
-    error: "skipped 1: a line of an unknown type\n",
-  });
-  const repeated = await run("import", "--database", db, "--from", "server-memory", file);
+  expect(countsOf(taken, "memory")).toMatchObject({ created: 1 });
+  expect(taken.error).toBe("palimpsest: skipped 1: a line of an unknown type\n");
+  const repeated = await run("import", "--database", db, "--from", "server-memory", "--table", file);
   expect(repeated.out).toBe("memory: 1 unchanged\n");
   const { out } = await run("export", "--database", db, "--format", "markdown");
   expect(out).toMatch(/^# .*\n\n## Facts\n\n- \*\*theme\*\*: likes # dark — \d{4}-/);
   expect(out).toContain("- **entity.Ada**: Ada: likes tea");
   const wrong = await run("import", "--database", db, "--from", "chatgpt", file);
   expect(wrong).toMatchObject({ code: 1, error: expect.stringContaining("cannot be read as that") as unknown });
+});
+
+test("a kept connection says where to; people are told in words", async () => {
+  const folder = temporaryDirectory();
+  const env = { XDG_CONFIG_HOME: folder };
+  const { ns, profile } = service().profile();
+  const connection = ["--address", service().address, "--database", `${ns}--${profile}`];
+  expect((await palimpsest(["connect", "work", ...connection], env)).code).toBe(0);
+  await palimpsest(["remember", "kept", "--type", "event"], env);
+  const file = join(folder, "kept.ndjson");
+  const out = await palimpsest(["export", file, "--table"], env);
+  expect(out.out, out.error).toBe(`1 records of transaction 1 are in ${file}\n`);
+  await palimpsest(["branch", "create", "copy"], env);
+  await palimpsest(["forget", "--type", "event", "--yes", "--branch", "copy"], env);
+  const taken = await palimpsest(["import", file, "--branch", "copy", "--table", "--checkpoint", "before"], env);
+  expect(taken).toEqual({
+    code: 0,
+    out: "memory: 1 created\n",
+    error: "palimpsest: palimpsest rewind before undoes it\n",
+  });
+  expect((await palimpsest(["list", "--branch", "copy"], env)).out).toContain('"kept"');
+});
+
+test("what cannot be done ends with the code of its kind", async () => {
+  const folder = temporaryDirectory();
+  const { ns, profile } = service().profile();
+  const db = `${ns}--${profile}`;
+  await post(service().address, `/v1/memory/${ns}/${profile}/memories`, {
+    memories: [{ type: "event", summary: "one", content: null }],
+  });
+  const file = join(folder, "one.ndjson");
+  expect((await run("export", "--database", db, file)).code).toBe(0);
+  expect(await run("import", "--database", "nobody", file)).toMatchObject({
+    code: 3,
+    error: expect.stringContaining("database_not_found") as unknown,
+  });
+  expect(await run("export", "--database", db, "--at", "nowhere")).toMatchObject({ code: 3, out: "" });
+  expect(await run("import", "--database", db, join(folder, "nothing.zst"))).toMatchObject({
+    code: 2,
+    error: expect.stringContaining("ENOENT") as unknown,
+  });
+  const packed = join(folder, "no-archive.gz");
+  writeFileSync(packed, "no archive");
+  expect(await run("import", "--database", db, packed)).toMatchObject({
+    code: 2,
+    error: expect.stringContaining("cannot be read") as unknown,
+  });
+  expect(await run("export", "--database", db, join(folder, "no", "folder"))).toMatchObject({
+    code: 1,
+    error: expect.stringContaining("cannot be written: ENOENT") as unknown,
+  });
 });
 
 test("an import goes on where the node was killed, and is whole", async () => {
@@ -133,10 +191,8 @@ test("an import goes on where the node was killed, and is whole", async () => {
   await first.end("SIGKILL");
   const second = await start();
   onTestFinished(() => second.end("SIGKILL"));
-  expect(await importing).toMatchObject({
-    code: 0,
-    out: expect.stringMatching(/doc: \d+ created, \d+ unchanged/) as unknown,
-  });
+  const { created, unchanged } = countsOf(await importing, "doc") as { created: number; unchanged: number };
+  expect(created + unchanged).toBe(12_000);
   const back = join(folder, "back.ndjson");
   await palimpsest(["export", "--address", `http://127.0.0.1:${second.port}`, "--database", "copy", back]);
   expect(trailerOf(back)).toEqual(trailerOf(file));

@@ -67,6 +67,11 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
+/** Where a model that reads the list finds what it names, and what it can call. */
+const llmsPlace =
+  "The pages are files of the folder `docs` of the repository. Every node gives this list at `/llms.txt`, its " +
+  "OpenAPI document at `/openapi.json`, and the Model Context Protocol at `/mcp/{namespace}/{profile}`.";
+
 /** The list of the documents for models (llmstxt.org): a title, what it is, and a link with a line for each page. */
 function llmsText(): string {
   const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -84,7 +89,7 @@ function llmsText(): string {
       });
       return `## ${table.slice(0, table.indexOf(" |"))}\n\n${rows.join("\n")}\n`;
     });
-  return `# Palimpsest\n\n> ${about!.replaceAll("\n", " ")}\n\n${sections.join("\n")}`;
+  return `# Palimpsest\n\n> ${about!.replaceAll("\n", " ")}\n\n${llmsPlace}\n\n${sections.join("\n")}`;
 }
 
 /** The generated documents, by their paths below the root. */

@@ -15,7 +15,8 @@ export const longTests = [
   "test/live/*.test.ts",
   "test/routes/{cluster-key,local-embedding}.test.ts",
   // Processes that are killed and disks that fail, over and over.
-  "test/crash/{crash-points,faulty-disk,kill,matrix-log,matrix-process,power-loss,sql-orphans,watch-kill}.test.ts",
+  "test/crash/{crash-points,faulty-disk,matrix-log,matrix-process,power-loss,sql-orphans}.test.ts",
+  "test/crash/{kill,mcp-kill,watch-kill}.test.ts",
   "test/unit/engine/processes/{sql-kills,sql-pool,sql-process}.test.ts",
   "test/unit/store/file/{file-store-faults,file-store-races}.test.ts",
   // Fleets that are broken and mended, command by command.

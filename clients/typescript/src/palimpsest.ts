@@ -136,6 +136,12 @@ export class Palimpsest {
     return new TextDecoder().decode(page);
   }
 
+  /** The list of the documents for models, as Markdown (llmstxt.org). */
+  async llms(options?: CallOptions): Promise<string> {
+    const list = (await this.#transport.call<Uint8Array>(operations.llms, {}, options)).value;
+    return new TextDecoder().decode(list);
+  }
+
   /** The node's OpenAPI document. */
   async openapi(options?: CallOptions): Promise<unknown> {
     return (await this.#transport.call(operations.openapi, {}, options)).value;

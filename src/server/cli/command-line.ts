@@ -2,7 +2,7 @@
  * The command line: which command the arguments name, and its exit code.
  *
  * Exit codes: 0 done; 1 it failed; 2 a wrong command line or configuration; 3 to 6 of the commands of a person
- * (server/client-commands/session); 128 + n when a second signal n ends the drain. What a person reads goes to standard
+ * (server/client-session/session); 128 + n when a second signal n ends the drain. What a person reads goes to standard
  * output, logs go to standard error.
  */
 import { Command, CommanderError } from "commander";
@@ -11,8 +11,8 @@ import { usageExit, type Surroundings } from "./surroundings.ts";
 
 /** The commands of a person, which load nothing else (server/cli/person-commands). */
 export const personCommandNames: readonly string[] = (
-  "remember list show recall forget erase history diff branch checkpoint rewind undo sql turns files connect " +
-  "connections disconnect token tokens top"
+  "remember list show recall forget erase history diff branch checkpoint rewind undo sql turns files export " +
+  "import connect connections disconnect token tokens top"
 ).split(" ");
 
 /** Runs the command that the arguments name and answers its exit code once it is over. */

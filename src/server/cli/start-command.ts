@@ -12,7 +12,7 @@ import { packageVersion } from "../config/package-version.ts";
 import { serve, type Told } from "./serve-command.ts";
 import { usageExit, type Surroundings } from "./surroundings.ts";
 
-/** Where the commands of a person go unless they say otherwise (server/client-commands/session). */
+/** Where the commands of a person go unless they say otherwise (server/client-session/session). */
 const profile = "local/me";
 
 /** Runs the node until a signal has stopped it, and gives the exit code. */

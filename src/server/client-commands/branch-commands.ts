@@ -7,10 +7,9 @@
 import { Argument, Command, Option } from "commander";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
 import type { Change } from "../../../clients/typescript/src/generated/types.ts";
-import { parseBranch } from "../node-commands/profile-options.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { shownTime } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseBranch, parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 interface CreateFlags {
   readonly from?: string;

@@ -4,10 +4,11 @@
  * Always true: a token that is kept was read from a file, a variable or a prompt, and is never written out again.
  */
 import { Command, InvalidArgumentError, Option } from "commander";
-import { checkCredential, CommandFailure, readCredential } from "../node-commands/node-call.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { checkCredential, readCredential } from "../client-session/credential.ts";
 import { askSecret, canAsk } from "../terminal/prompt.ts";
-import { isConnectionName, readConnections, writeConnections, type Connection } from "./connections.ts";
-import { parseAddress, type Bind, type Session, type SessionFlags } from "./session.ts";
+import { isConnectionName, readConnections, writeConnections, type Connection } from "../client-session/connections.ts";
+import { parseAddress, type Bind, type Session, type SessionFlags } from "../client-session/session.ts";
 
 interface ConnectFlags extends SessionFlags {
   readonly askToken?: boolean;
@@ -54,9 +55,7 @@ async function connectTo(session: Session, flags: ConnectFlags, [name]: readonly
   if (address === undefined) throw new CommandFailure(2, `there is no connection ${name} yet: give its --address`);
   // A token goes with its address: that of another one is not taken over.
   const old = before?.address === address ? before?.token : undefined;
-  const token = flags.askToken
-    ? await askToken(session)
-    : (readCredential(around.env, flags, flags.prefers ?? "token") ?? old);
+  const token = flags.askToken ? await askToken(session) : (readCredential(around.env, flags, "token") ?? old);
   const connection: Connection = {
     address: parseAddress(address),
     database: flags.database ?? before?.database,

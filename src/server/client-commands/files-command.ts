@@ -1,11 +1,11 @@
 /** `palimpsest files`: the tree of texts of a branch. */
 import { Command, Option } from "commander";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
 import { visibleLines, visibleText } from "../terminal/visible-text.ts";
-import { readInput } from "./input.ts";
+import { readInput } from "../client-session/input.ts";
 import { shownBytes, shownTime } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 interface At {
   readonly at?: string;

@@ -6,12 +6,12 @@
 import { Command, Option } from "commander";
 import type { CreateErasureRequest, ErasureCoupon } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { memoryTypes, type MemoryType } from "./memory-commands.ts";
 import { shownTime } from "./memory-lines.ts";
 import { parseTime } from "./recall-command.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 interface ForgetFlags {
   readonly topic?: string;

@@ -2,11 +2,10 @@
 import { Command, Option } from "commander";
 import type { MemoryState, StateDifference } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
-import { parseBranch } from "../node-commands/profile-options.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { shownTime } from "./memory-lines.ts";
-import { type Bind } from "./session.ts";
+import { parseBranch, type Bind } from "../client-session/session.ts";
 
 interface HistoryFlags {
   readonly type?: "fact" | "instruction";

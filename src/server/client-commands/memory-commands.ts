@@ -2,10 +2,10 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import type { IngestItem, JsonObject, MemoryConditions, NewMemory } from "../../../clients/typescript/src/index.ts";
 import { fromWire, toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
-import { readInput, readLines } from "./input.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { readInput, readLines } from "../client-session/input.ts";
 import { printMemories, printMemory } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 /** The types of memories. */
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;

@@ -7,12 +7,12 @@ import type { Memory, NearMiss, RecallResponse, Turn } from "../../../clients/ty
 import { toWire } from "../../../clients/typescript/src/codec.ts";
 import { eachWord, indexForm } from "../../model/text/tokens.ts";
 import { foldText } from "../../model/text/words.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
 import type { Output } from "../terminal/output.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { memoryTypes, parseObject, type MemoryType } from "./memory-commands.ts";
 import { shownTime, shownValue } from "./memory-lines.ts";
-import { parseCount, type Bind } from "./session.ts";
+import { parseCount, type Bind } from "../client-session/session.ts";
 
 interface RecallFlags {
   readonly k?: number;

@@ -2,10 +2,10 @@
 import { Command } from "commander";
 import type { Json, SqlResult } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
-import { readInput } from "./input.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { readInput } from "../client-session/input.ts";
 import { shownValue } from "./memory-lines.ts";
-import type { Bind, Session } from "./session.ts";
+import type { Bind, Session } from "../client-session/session.ts";
 
 interface SqlFlags {
   readonly param?: readonly string[];

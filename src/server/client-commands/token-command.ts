@@ -6,8 +6,8 @@
 import { Command, Option } from "commander";
 import type { TokenResponse } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
-import { parseCount, type Bind, type SessionFlags } from "./session.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { parseCount, type Bind, type SessionFlags } from "../client-session/session.ts";
 
 interface OfFlags extends SessionFlags {
   readonly namespace?: string;
@@ -50,7 +50,7 @@ export function tokenCommand(bind: Bind): Command {
           if (output.asksForJson) output.json(toWire(minted, "TokenResponse"));
           else output.lines([minted.token]);
         },
-        "key",
+        { prefers: "key" },
       ),
     )
     .addCommand(
@@ -63,7 +63,7 @@ export function tokenCommand(bind: Bind): Command {
           else throw new CommandFailure(2, "give --database or --namespace");
           output.remark("it is revoked");
         },
-        "key",
+        { prefers: "key" },
       ),
     );
 }

@@ -11,7 +11,7 @@ import type { Output } from "../terminal/output.ts";
 import { tableLines } from "../terminal/table.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { shownBytes } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 interface TopFlags {
   readonly every: number;

@@ -2,12 +2,12 @@
 import { Command, Option } from "commander";
 import type { DeleteTurnsRequest, Turn } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
 import { visibleText } from "../terminal/visible-text.ts";
-import { readInput } from "./input.ts";
+import { readInput } from "../client-session/input.ts";
 import { first } from "./memory-commands.ts";
 import { shownTime, shownValue } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "./session.ts";
+import { parseCount, type Bind, type Session } from "../client-session/session.ts";
 
 const listDefault = 50;
 

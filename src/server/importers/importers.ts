@@ -5,6 +5,7 @@
  * the records get to a node.
  */
 import type { ForeignRecords } from "./foreign-records.ts";
+import type { ImporterName } from "./importer-names.ts";
 import { importChatGpt, importClaude } from "./chats.ts";
 import { importLangGraph, importMem0History } from "./sqlite-stores.ts";
 import { importLetta } from "./letta.ts";
@@ -18,7 +19,7 @@ export type Importer =
   | { readonly reads: "path"; readonly run: (path: string, records: ForeignRecords) => void };
 
 /** By the name that the command line takes. */
-export const importers: Readonly<Record<string, Importer>> = {
+export const importers: Readonly<Record<ImporterName, Importer>> = {
   "server-memory": { reads: "text", run: importServerMemory },
   mem0: { reads: "text", run: importMem0 },
   "mem0-history": { reads: "path", run: importMem0History },

@@ -1,6 +1,5 @@
 /**
- * The commands that administer a running node: `policy get|put|clear`, `audit`, `reembed`, `calibrate`, `export`,
- * `import`.
+ * The commands that administer a running node: `policy get|put|clear`, `audit`, `reembed`, `calibrate`.
  *
  * Always true: what a program reads goes to standard output, words for a person to standard error. Exit codes as of the
  * command line: 0 done, 1 refused or not answered, 2 a wrong command line. Must not know: how a node is called
@@ -11,19 +10,13 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits.ts";
 import { decodeAuditEvent } from "../../format/audit/audit-event.ts";
 import { brokenLinks } from "../../format/audit/audit-object.ts";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { fileText, keyVariable, tokenVariable } from "../client-session/credential.ts";
 import type { Environment } from "../config/config.ts";
 import { calibrate, calibrateCommand, type CalibrateFlags } from "./calibrate-command.ts";
-import { callNode, CommandFailure, fileText, keyVariable, tokenVariable, type NodeFlags } from "./node-call.ts";
+import { callNode, type NodeFlags } from "./node-call.ts";
 import type { ProfileFlags } from "./profile-options.ts";
 import { reembed, reembedCommand } from "./reembed-command.ts";
-import {
-  exportCommand,
-  type ExportFlags,
-  importCommand,
-  type ImportFlags,
-  runExport,
-  runImport,
-} from "./transfer-commands.ts";
 
 /** Where the commands' words come from and go to. */
 export interface AdminSurroundings {
@@ -50,11 +43,7 @@ interface AuditFlags extends NodeFlags {
   readonly verify?: true;
 }
 
-type Act<Flags extends NodeFlags> = (
-  around: AdminSurroundings,
-  flags: Flags,
-  words: readonly string[],
-) => Promise<void>;
+type Act<Flags extends NodeFlags> = (around: AdminSurroundings, flags: Flags) => Promise<void>;
 
 const defaultAddress = "http://127.0.0.1:8080";
 
@@ -77,7 +66,7 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
         ).conflicts("tokenFile"),
       )
       .addOption(new Option("--token-file <file>", `file that holds a token (default: the variable ${tokenVariable})`))
-      .action(async () => ended(await run(around, command.opts<Flags>(), act, command.processedArgs as string[])));
+      .action(async () => ended(await run(around, command.opts<Flags>(), act)));
   return [
     policyCommand(on),
     auditCommand(on),
@@ -87,8 +76,6 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
     on<CalibrateFlags & NodeFlags>(calibrateCommand(), (_, flags) =>
       calibrate(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around),
     ),
-    on<ExportFlags>(exportCommand(), (_, flags, [file]) => runExport(around, file!, flags)),
-    on<ImportFlags>(importCommand(), (_, flags, [file]) => runImport(around, file!, flags)),
   ];
 }
 
@@ -139,14 +126,9 @@ function auditCommand(on: Bind): Command {
   return on<AuditFlags>(audit, printAudit);
 }
 
-async function run<Flags extends NodeFlags>(
-  around: AdminSurroundings,
-  flags: Flags,
-  act: Act<Flags>,
-  words: readonly string[],
-): Promise<number> {
+async function run<Flags extends NodeFlags>(around: AdminSurroundings, flags: Flags, act: Act<Flags>): Promise<number> {
   try {
-    await act(around, flags, words);
+    await act(around, flags);
     return 0;
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;

@@ -5,7 +5,8 @@
  * Always true: a credential comes from a variable or a file, never from the command line, where other users of the
  * machine could read it; it goes to the address that was named and to no other, and is never written.
  */
-import { readFileSync } from "node:fs";
+import { CommandFailure } from "../client-session/command-failure.ts";
+import { readCredential } from "../client-session/credential.ts";
 import type { Environment } from "../config/config.ts";
 
 /** What every command is told. */
@@ -13,33 +14,6 @@ export interface NodeFlags {
   readonly address: URL;
   readonly keyFile?: string;
   readonly tokenFile?: string;
-}
-
-/** Why a command failed, for the person who gave it. */
-export class CommandFailure extends Error {
-  readonly exitCode: 1 | 2 | 3;
-  /** Whether the same call may be answered a little later. */
-  readonly mayPass: boolean;
-
-  constructor(exitCode: 1 | 2 | 3, message: string, mayPass = false) {
-    super(message);
-    this.exitCode = exitCode;
-    this.mayPass = mayPass;
-  }
-}
-
-/** The variable of the platform key. */
-export const keyVariable = "SERVICE_PLATFORM_KEY";
-/** The variable of a token. */
-export const tokenVariable = "PALIMPSEST_TOKEN";
-
-/** A call of a node, in HTTP's terms. */
-export interface NodeRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly body?: string | Uint8Array | undefined;
-  /** Of the body; JSON by default. */
-  readonly contentType?: string | undefined;
 }
 
 /** Calls the node and gives the answer's JSON. `prefers` is the credential that is taken where variables give both. */
@@ -51,10 +25,37 @@ export async function callNode(
   body?: string,
   prefers: "key" | "token" = "key",
 ): Promise<unknown> {
-  const { text, isJson } = await requestNode(env, flags, { method, path, body }, prefers);
-  const answer = isJson ? parsed(text) : undefined;
-  if (answer !== undefined) return answer;
-  throw new CommandFailure(1, `${flags.address.origin} answered without JSON; it may be another service`);
+  const credential = readCredential(env, flags, prefers);
+  const headers: Record<string, string> = {};
+  if (credential !== undefined) headers["authorization"] = `Bearer ${credential}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  // A redirect would carry the credential to an address that was not named.
+  const init: RequestInit = { method, headers, redirect: "error", ...(body !== undefined && { body }) };
+  const { status, ok, answer } = await fetched(new URL(path, flags.address), init);
+  if (ok && answer !== undefined) return answer;
+  if (ok) throw new CommandFailure(1, `${flags.address.origin} answered without JSON; it may be another service`);
+  const { error, code } = (answer ?? {}) as { readonly error?: string; readonly code?: string };
+  throw new CommandFailure(
+    1,
+    code === undefined
+      ? `${flags.address.origin} answered with status ${status}; it may be another service`
+      : `${error} (${code})`,
+  );
+}
+
+async function fetched(
+  url: URL,
+  init: RequestInit,
+): Promise<{ readonly status: number; readonly ok: boolean; readonly answer: unknown }> {
+  try {
+    const response = await fetch(url, init);
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+    const text = await response.text();
+    return { status: response.status, ok: response.ok, answer: isJson ? parsed(text) : undefined };
+  } catch (error) {
+    const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };
+    throw new CommandFailure(1, `${url.origin} does not answer: ${cause?.code ?? cause?.message ?? message}`);
+  }
 }
 
 /** The value of the JSON text; undefined where it is none. */
@@ -64,81 +65,5 @@ function parsed(text: string): unknown {
   } catch {
     // What comes from another service may be anything.
     return undefined;
-  }
-}
-
-/** Calls the node and gives the answer's text. */
-export async function requestNode(
-  env: Environment,
-  flags: NodeFlags,
-  { method, path, body, contentType = "application/json" }: NodeRequest,
-  prefers: "key" | "token" = "key",
-): Promise<{ readonly text: string; readonly isJson: boolean }> {
-  const credential = readCredential(env, flags, prefers);
-  const headers: Record<string, string> = {};
-  if (credential !== undefined) headers["authorization"] = `Bearer ${credential}`;
-  if (body !== undefined) headers["content-type"] = contentType;
-  // A redirect would carry the credential to an address that was not named.
-  const { status, ok, text, isJson } = await fetched(new URL(path, flags.address), {
-    method,
-    headers,
-    redirect: "error",
-    ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }),
-  });
-  if (ok) return { text, isJson };
-  const { error, code } = ((isJson ? parsed(text) : undefined) ?? {}) as {
-    readonly error?: string;
-    readonly code?: string;
-  };
-  throw new CommandFailure(
-    1,
-    code === undefined
-      ? `${flags.address.origin} answered with status ${status}; it may be another service`
-      : `${error} (${code})`,
-    status === 429 || status === 503 || status === 408,
-  );
-}
-
-async function fetched(
-  url: URL,
-  init: RequestInit,
-): Promise<{ readonly status: number; readonly ok: boolean; readonly text: string; readonly isJson: boolean }> {
-  try {
-    const response = await fetch(url, init);
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    return { status: response.status, ok: response.ok, text: await response.text(), isJson };
-  } catch (error) {
-    const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };
-    throw new CommandFailure(1, `${url.origin} does not answer: ${cause?.code ?? cause?.message ?? message}`, true);
-  }
-}
-
-/**
- * A file that was named wins over a variable; where variables give both, `prefers` says which is taken. Undefined where
- * there is none of them.
- */
-export function readCredential(
-  env: Environment,
-  { keyFile, tokenFile }: Pick<NodeFlags, "keyFile" | "tokenFile">,
-  prefers: "key" | "token",
-): string | undefined {
-  const file = keyFile ?? tokenFile;
-  const [key, token] = [env[keyVariable], env[tokenVariable]];
-  const credential = file === undefined ? (prefers === "key" ? key || token : token || key) : fileText(file).trim();
-  return credential ? checkCredential(credential) : undefined;
-}
-
-/** Refuses what cannot be a credential, without saying what it is. */
-export function checkCredential(credential: string): string {
-  if (/^[\x21-\x7e]+$/.test(credential)) return credential;
-  throw new CommandFailure(2, "the credential holds characters that none can have");
-}
-
-/** The text of a file that was named on the command line. */
-export function fileText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new CommandFailure(2, `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "fault"}`);
   }
 }

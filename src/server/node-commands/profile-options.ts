@@ -1,6 +1,7 @@
 /** The profile that a command of the command line is about, and where its memory is on a node. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { isBranchName, parseProfileDatabaseName } from "../../format/core/names.ts";
+import { parseProfileDatabaseName } from "../../format/core/names.ts";
+import { parseBranch } from "../client-session/session.ts";
 
 export interface ProfileFlags {
   readonly database: { readonly namespace: string; readonly profile: string };
@@ -28,10 +29,4 @@ function parseProfile(text: string): ProfileFlags["database"] {
   const profile = parseProfileDatabaseName(text);
   if (profile) return profile;
   throw new InvalidArgumentError("It must be namespace--profile: other databases have no memories.");
-}
-
-/** The name of a branch, as an option's value. */
-export function parseBranch(text: string): string {
-  if (isBranchName(text)) return text;
-  throw new InvalidArgumentError("It is not the name of a branch.");
 }

@@ -19,6 +19,7 @@ import { connectionsAllowed, descriptorsMax } from "../config/machine-capacity.t
 import type { NodeBase } from "./node-base.ts";
 import { NodeReadiness } from "../observability/node-readiness.ts";
 import type { NodeEngine } from "./open-engine.ts";
+import { llmsPage } from "../rest/llms-page.ts";
 import { openapiDocument } from "../rest/openapi.ts";
 import type { Page } from "../rest/rest.ts";
 import type { Endpoint } from "../config/setting-kinds.ts";
@@ -98,7 +99,10 @@ function doorsOptions(
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
     ...openTo(config),
-    pages: new Map([["/.well-known/jwks.json", authentication.keySetPage]]),
+    pages: new Map([
+      ["/.well-known/jwks.json", authentication.keySetPage],
+      ["/llms.txt", llmsPage()],
+    ]),
     operatorPages: new Map([
       ["/openapi.json", openapiPage()],
       ["/metrics", metrics],

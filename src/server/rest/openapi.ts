@@ -77,6 +77,9 @@ export const plainRoutes: { readonly [path: string]: Json } = {
   "/openapi.json": plainRoute("openapi", "Gives this document.", [{ platformKey: [] }], {
     200: { description: "The document.", content: { "application/json": { schema: { type: "object" } } } },
   }),
+  "/llms.txt": plainRoute("llms", "Gives the list of the documents for models, in the form of llmstxt.org.", [], {
+    200: { description: "The list, as Markdown.", content: { "text/plain": { schema: { type: "string" } } } },
+  }),
   "/.well-known/jwks.json": plainRoute(
     "jwks",
     "Gives the public keys, so that tokens and erasure receipts can be checked offline.",

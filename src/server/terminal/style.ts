@@ -25,7 +25,7 @@ export interface Style {
 export interface Stream {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
-  write(text: string): unknown;
+  write(text: string, told?: (error?: Error | null) => void): unknown;
 }
 
 const plain: Style = {

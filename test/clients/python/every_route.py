@@ -253,6 +253,7 @@ async def control(client: Any, ns: str, name: str) -> None:
     await settle(client.health())
     assert (await settle(client.ready()))["ready"]
     assert len(await settle(client.keys())) > 0
+    assert (await settle(client.llms())).startswith("# Palimpsest\n")
 
 
 async def everything(client: Any, suffix: str) -> None:

@@ -9,6 +9,7 @@ from ._operation import Operation
 HEALTH = Operation("health", "GET", "/health", query=(), body="none", answer="raw", reads=True)
 READY = Operation("ready", "GET", "/health/ready", query=(), body="none", answer="json", reads=True)
 OPENAPI = Operation("openapi", "GET", "/openapi.json", query=(), body="none", answer="json", reads=True)
+LLMS = Operation("llms", "GET", "/llms.txt", query=(), body="none", answer="raw", reads=True)
 JWKS = Operation("jwks", "GET", "/.well-known/jwks.json", query=(), body="none", answer="json", reads=True)
 CREATE_DATABASE = Operation("createDatabase", "POST", "/v1/databases", query=(), body="json", answer="json", input="CreateDatabaseRequest", output="DatabaseInfo")
 LIST_DATABASES = Operation("listDatabases", "GET", "/v1/databases", query=(), body="none", answer="json", output="ListDatabasesResponse", reads=True)

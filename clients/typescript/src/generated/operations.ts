@@ -14,6 +14,7 @@ export const operations = {
     answer: "json",
     reads: true,
   },
+  llms: { id: "llms", method: "GET", path: "/llms.txt", query: [], body: "none", answer: "raw", reads: true },
   jwks: {
     id: "jwks",
     method: "GET",

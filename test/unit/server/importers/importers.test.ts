@@ -7,6 +7,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { ForeignRecords } from "../../../../src/server/importers/foreign-records.ts";
+import type { ImporterName } from "../../../../src/server/importers/importer-names.ts";
 import { importers } from "../../../../src/server/importers/importers.ts";
 import { ModelDatabase } from "../../../support/model-database.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
@@ -20,10 +21,10 @@ interface Made {
 }
 
 /** What the importer makes of the input, which a database has taken, and not taken again. */
-function made(from: string, input: string): Made {
+function made(from: ImporterName, input: string): Made {
   const run = (): ReturnType<ForeignRecords["finish"]> => {
     const records = new ForeignRecords(from, timeMs);
-    importers[from]!.run(input, records);
+    importers[from].run(input, records);
     return records.finish();
   };
   const { lines, skipped } = run();

@@ -171,6 +171,10 @@ class AsyncPalimpsest:
         """The node's public keys: they prove tokens and receipts of erasures."""
         return (await self._transport.call(ops.JWKS, Parts(), options))["keys"]
 
+    async def llms(self, options: CallOptions | None = None) -> str:
+        """The list of the documents for models, as Markdown (llmstxt.org)."""
+        return (await self._transport.call(ops.LLMS, Parts(), options)).decode()
+
     async def openapi(self, options: CallOptions | None = None) -> Mapping[str, Any]:
         """The node's OpenAPI document."""
         return await self._transport.call(ops.OPENAPI, Parts(), options)

@@ -172,6 +172,10 @@ class Palimpsest:
         """The node's public keys: they prove tokens and receipts of erasures."""
         return (self._transport.call(ops.JWKS, Parts(), options))["keys"]
 
+    def llms(self, options: CallOptions | None = None) -> str:
+        """The list of the documents for models, as Markdown (llmstxt.org)."""
+        return (self._transport.call(ops.LLMS, Parts(), options)).decode()
+
     def openapi(self, options: CallOptions | None = None) -> Mapping[str, Any]:
         """The node's OpenAPI document."""
         return self._transport.call(ops.OPENAPI, Parts(), options)

@@ -1,6 +1,7 @@
 /** What a command reads: a file that was named, or standard input where that is `-`. */
 import { createReadStream } from "node:fs";
-import { CommandFailure, fileText } from "../node-commands/node-call.ts";
+import { CommandFailure } from "./command-failure.ts";
+import { fileText } from "./credential.ts";
 import type { Surroundings } from "./session.ts";
 
 /** More than any request may hold. */

@@ -12,15 +12,15 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { Palimpsest, type Profile } from "../../../clients/typescript/src/index.ts";
 import { realWorld } from "../../base/world.ts";
-import { isDatabaseName } from "../../format/core/names.ts";
+import { isBranchName, isDatabaseName } from "../../format/core/names.ts";
 import type { Environment } from "../config/config.ts";
-import { CommandFailure, keyVariable, readCredential, tokenVariable } from "../node-commands/node-call.ts";
-import { parseBranch } from "../node-commands/profile-options.ts";
 import { Output } from "../terminal/output.ts";
 import { Progress } from "../terminal/progress.ts";
 import { canAsk, confirm, type Desk } from "../terminal/prompt.ts";
 import type { Stream } from "../terminal/style.ts";
+import { CommandFailure } from "./command-failure.ts";
 import { readConnections, type Connection } from "./connections.ts";
+import { keyVariable, readCredential, tokenVariable } from "./credential.ts";
 import { failureOf } from "./failure.ts";
 
 /** What a command knows of its process. */
@@ -41,7 +41,14 @@ export interface SessionFlags {
   readonly table?: boolean;
   readonly timeout?: number;
   readonly yes?: boolean;
+}
+
+/** What a command is besides what it does. */
+export interface Manner {
+  /** The credential that is taken where variables give both; a token by default. */
   readonly prefers?: "key" | "token";
+  /** Whether a call of it waits for a node that is away. */
+  readonly isPatient?: boolean;
 }
 
 /** The node on this machine. */
@@ -50,6 +57,9 @@ const addressDefault = "http://127.0.0.1:8080";
 const databaseDefault = "local--me";
 /** Enough for a moment in which a node starts or is overloaded. */
 const tries = 3;
+/** Of work of many calls, which outlives a restart of its node: tries of a call, and how long it takes at most. */
+const patientTries = 100;
+const patientTimeoutMs = 120_000;
 const addressVariable = "PALIMPSEST_ADDRESS";
 const databaseVariable = "PALIMPSEST_DATABASE";
 const connectionVariable = "PALIMPSEST_CONNECTION";
@@ -66,17 +76,19 @@ export class Session {
   readonly #branch: string | undefined;
   readonly #yes: boolean;
   readonly #timeoutMs: number | undefined;
+  readonly #tries: number;
 
-  constructor(around: Surroundings, flags: SessionFlags) {
+  constructor(around: Surroundings, flags: SessionFlags, { prefers = "token", isPatient = false }: Manner = {}) {
     this.around = around;
     this.output = new Output(around, flags.json ? "json" : flags.table ? "table" : undefined);
     this.progress = new Progress(around.stderr, realWorld());
-    const connection = chooseConnection(around.env, flags);
+    const connection = chooseConnection(around.env, flags, prefers);
     this.address = connection.address;
     this.#database = flags.database ?? around.env[databaseVariable] ?? connection.database ?? databaseDefault;
     this.#branch = flags.branch;
     this.#yes = flags.yes === true;
-    this.#timeoutMs = flags.timeout === undefined ? undefined : flags.timeout * 1000;
+    this.#timeoutMs = flags.timeout !== undefined ? flags.timeout * 1000 : isPatient ? patientTimeoutMs : undefined;
+    this.#tries = isPatient ? patientTries : tries;
     this.client = this.at(connection);
   }
 
@@ -86,7 +98,7 @@ export class Session {
       url: address,
       token,
       // A person waits for the answer, and can give the command again.
-      tries,
+      tries: this.#tries,
       // A redirect would carry the credential to an address that was not named.
       fetch: (input, init) => fetch(input, { ...init, redirect: "error" }),
       ...(this.#timeoutMs !== undefined && { timeoutMs: this.#timeoutMs }),
@@ -125,20 +137,17 @@ export class Session {
 /** What a command does, with its flags and its words. */
 type Act<Flags> = (session: Session, flags: Flags & SessionFlags, words: readonly string[]) => Promise<void>;
 
-/**
- * Gives a command the flags that all have, an example, and what it does. `prefers` is the credential that is taken
- * where variables give both.
- */
-export type Bind = <Flags>(command: Command, example: string, act: Act<Flags>, prefers?: "key" | "token") => Command;
+/** Gives a command the flags that all have, an example, and what it does. */
+export type Bind = <Flags>(command: Command, example: string, act: Act<Flags>, manner?: Manner) => Command;
 
 /** The frame for a process; each command hands its exit code to `ended`. */
 export function bindTo(around: Surroundings, ended: (code: number) => void): Bind {
-  return <Flags>(command: Command, example: string, act: Act<Flags>, prefers: "key" | "token" = "token") =>
+  return <Flags>(command: Command, example: string, act: Act<Flags>, manner?: Manner) =>
     withSessionFlags(command)
       .addHelpText("after", `\nExample:\n  ${example.replaceAll("\n", "\n  ")}\n`)
       .action(async () => {
         const flags = command.opts<Flags & SessionFlags>();
-        ended(await run(around, { ...flags, prefers }, (session) => act(session, flags, words(command))));
+        ended(await run(around, flags, manner, (session) => act(session, flags, words(command))));
       });
 }
 
@@ -151,11 +160,12 @@ function words(command: Command): readonly string[] {
 async function run(
   around: Surroundings,
   flags: SessionFlags,
+  manner: Manner | undefined,
   act: (session: Session) => Promise<void>,
 ): Promise<number> {
   let session: Session | undefined;
   try {
-    session = new Session(around, flags);
+    session = new Session(around, flags, manner);
     await act(session);
     return 0;
   } catch (error) {
@@ -199,11 +209,11 @@ function withSessionFlags(command: Command): Command {
 }
 
 /** The address, database and credential that the flags, the variables and the kept connections give, in this order. */
-function chooseConnection(env: Environment, flags: SessionFlags): Connection {
+function chooseConnection(env: Environment, flags: SessionFlags, prefers: "key" | "token"): Connection {
   const { address: flagged, connection: named } = flags;
   if (flagged !== undefined && named !== undefined)
     throw new CommandFailure(2, "--address and --connection name a node each; give one of them");
-  const given = readCredential(env, flags, flags.prefers ?? "token");
+  const given = readCredential(env, flags, prefers);
   const address = flagged ?? (named === undefined ? env[addressVariable] || undefined : undefined);
   // A kept token belongs to the kept address.
   if (address !== undefined) return { address: parseAddress(address), token: given };
@@ -221,6 +231,12 @@ export function parseAddress(text: string): string {
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.pathname === "/") return url.origin;
   throw new InvalidArgumentError("It must be http://host:port or https://host:port.");
+}
+
+/** The name of a branch, as an option's value. */
+export function parseBranch(text: string): string {
+  if (isBranchName(text)) return text;
+  throw new InvalidArgumentError("It is not the name of a branch.");
 }
 
 export function parseCount(text: string): number {

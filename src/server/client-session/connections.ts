@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { placeFile, realDisk } from "../../base/disk.ts";
 import type { Environment } from "../config/config.ts";
 import { userFolder } from "../config/user-folder.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "./command-failure.ts";
 
 /** Where a person's commands go. */
 export interface Connection {

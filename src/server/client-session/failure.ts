@@ -5,7 +5,7 @@
  */
 import { CommanderError } from "commander";
 import * as errors from "../../../clients/typescript/src/errors.ts";
-import { CommandFailure } from "../node-commands/node-call.ts";
+import { CommandFailure } from "./command-failure.ts";
 
 /** What is told and returned. */
 export interface Failure {
