@@ -105,8 +105,6 @@ const bounds: Readonly<Record<string, Bounds>> = {
   query: bytesOrNone(limits.recallQueryBytesMax),
   ttl: { max: limits.ttlSecsMax },
   expires_in: range(1, limits.tokenSecsMax),
-  created_from: time,
-  created_to: time,
   since: time,
   until: time,
   valid_at: validTime,

@@ -14,6 +14,7 @@ import { BranchChanges, hasEnded, type Heard } from "./branch-changes.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 import { put, list } from "./tokens.ts";
+import { undoOne } from "./undos.ts";
 
 export interface ClientsOptions {
   /** The node that clients turn to; others may still run, superseded or about to be. */
@@ -91,7 +92,8 @@ export class Clients {
     const choice = this.#draw(100);
     if (choice < 50)
       return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
-    if (choice < 57) return this.#remove(branch);
+    if (choice < 55) return this.#remove(branch);
+    if (choice < 57) return this.#undo(branch);
     if (choice < 84) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
     if (choice < 89) return void (await this.sync(branch));
     return this.#branchChanges.change(branch, choice);
@@ -136,6 +138,18 @@ export class Clients {
             { collection: "sim", filter: JSON.stringify({ _id: token }), multi: false },
             options,
           ),
+    );
+  }
+
+  #undo(branch: BranchModel): Promise<void> {
+    const { scheduler, random, isAlone } = this.#options;
+    return undoOne(
+      {
+        ...{ scheduler, random, isAlone },
+        ask: (what, of, act) => this.#ask(what, of, act),
+        covered: (of, answer) => this.#covered(of, answer, false),
+      },
+      branch,
     );
   }
 

@@ -37,6 +37,7 @@ describe("F02-F05, F21-F23, F29-F31, F33, F35, F38, F42, F46, F58, F66, F67, F69
         "write done",
         "read done",
         "remove done",
+        "undo done",
         "sync done",
         "fork done",
         "rewind done",

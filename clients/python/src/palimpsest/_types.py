@@ -36,7 +36,7 @@ class MintNamespaceTokenRequest(TypedDict, total=False):
 class PutNamespacePolicyRequest(TypedDict, total=False):
     """What ControlService.PutNamespacePolicy takes."""
     policy: Required[Json]
-    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
+    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
 
 
 class MemoryInputDict(TypedDict, total=False):
@@ -125,10 +125,10 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
     """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
-    created_from: int | None
-    """Memories stored at or after this time, in Unix milliseconds."""
-    created_to: int | None
-    """Memories stored before this time, in Unix milliseconds."""
+    since: int | None
+    """Memories stored at or after this time, in Unix milliseconds. Absent: from the first."""
+    until: int | None
+    """Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
     filter: Mapping[str, Json] | None
     """Memories whose metadata meets this filter only, in the language of DataService.FindDocs."""
     include_superseded: bool | None
@@ -763,10 +763,10 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str
     """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
-    created_from: int
-    """Memories stored at or after this time, in Unix milliseconds."""
-    created_to: int
-    """Memories stored before this time, in Unix milliseconds."""
+    since: int
+    """Memories stored at or after this time, in Unix milliseconds. Absent: from the first."""
+    until: int
+    """Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
     filter: str
     """Memories whose metadata meets this filter only: JSON in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object."""
     include_superseded: bool

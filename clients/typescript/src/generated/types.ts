@@ -72,7 +72,7 @@ export interface NamespacePolicy {
 
 /** What ControlService.PutNamespacePolicy takes. */
 export interface PutNamespacePolicyRequest {
-  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
+  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
   readonly policy: Json;
 }
 
@@ -492,10 +492,10 @@ export interface ForgetMemoriesRequest {
   readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
-  /** Memories stored at or after this time, in Unix milliseconds. */
-  readonly createdFrom?: number | null | undefined;
-  /** Memories stored before this time, in Unix milliseconds. */
-  readonly createdTo?: number | null | undefined;
+  /** Memories stored at or after this time, in Unix milliseconds. Absent: from the first. */
+  readonly since?: number | null | undefined;
+  /** Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
+  readonly until?: number | null | undefined;
   /** Memories whose metadata meets this filter only, in the language of DataService.FindDocs. */
   readonly filter?: JsonObject | null | undefined;
   /** Also memories that were superseded. */
@@ -2243,10 +2243,10 @@ export interface ListMemoriesQuery {
   readonly sessionId?: string | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | undefined;
-  /** Memories stored at or after this time, in Unix milliseconds. */
-  readonly createdFrom?: number | undefined;
-  /** Memories stored before this time, in Unix milliseconds. */
-  readonly createdTo?: number | undefined;
+  /** Memories stored at or after this time, in Unix milliseconds. Absent: from the first. */
+  readonly since?: number | undefined;
+  /** Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
+  readonly until?: number | undefined;
   /** Memories whose metadata meets this filter only: JSON in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object. */
   readonly filter?: string | undefined;
   /** Also memories that were superseded. */
