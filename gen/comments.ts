@@ -133,6 +133,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.Json.accept_number": "A JSON number is accepted for this string field.",
   "palimpsest.v1.Json.query": "Always a query parameter, also where the body is otherwise the whole message.",
   "palimpsest.v1.Json.default_number": "What an absent number means.",
+  "palimpsest.v1.Json.object_or_null": "Any JSON whose handler takes an object or null alone, and says so: the document says it too.",
   "palimpsest.v1.Credential": "The kinds of credential.",
   "palimpsest.v1.Credential.CREDENTIAL_UNSPECIFIED": "Not allowed in a rule.",
   "palimpsest.v1.Credential.CREDENTIAL_NONE": "No credential.",

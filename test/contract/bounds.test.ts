@@ -77,7 +77,6 @@ const seq = range(1, Number.MAX_SAFE_INTEGER);
 const time = range(0, Number.MAX_SAFE_INTEGER);
 const validTime = range(-validTimeMax, validTimeMax);
 const docPath: Bounds = { charsMin: 1, charsMax: limits.pathCharsMax };
-const stateName: Bounds = { charsMin: 1, charsMax: limits.nameCharsMax };
 /** The end of the year 9999, the last day whose name is as long as others; it stands in the proto file alone. */
 const auditTime = range(0, Date.UTC(10_000, 0) - 1);
 
@@ -193,10 +192,6 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "SearchFilesRequest.query": bytes(limits.recallQueryBytesMax),
   "SearchFilesRequest.k": range(1, filesFoundMax),
   "CreateBranchRequest.ttl": range(1, limits.ttlSecsMax),
-  "CreateBranchRequest.at": stateName,
-  "DiffStatesRequest.from": stateName,
-  "DiffStatesRequest.to": stateName,
-  "RewindBranchRequest.to": stateName,
   "WatchRequest.after": time,
   "UndoRequest.txid": seq,
   "MemoryTypeList.values": { each: oneOf(memoryTypes) },

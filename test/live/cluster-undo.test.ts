@@ -23,7 +23,7 @@ describe.skipIf(!hasCluster)(`an undo in a cluster${clusterNeed}`, { timeout: 30
         status,
         json,
         text: told,
-      } = await node.call("PUT", `/v1/db/${db}/kv_batch/n`, items(text), {
+      } = await node.call("POST", `/v1/db/${db}/kv_batch/n/put`, items(text), {
         "service-durability": "durable",
       });
       expect(status, told).toBe(200);
@@ -38,7 +38,7 @@ describe.skipIf(!hasCluster)(`an undo in a cluster${clusterNeed}`, { timeout: 30
     const { json } = await node.call("GET", `/v1/db/${db}/kv/n?include=values`, undefined, {
       "service-consistency": "primary",
     });
-    return (json.items as { text: string }[]).map(({ text }) => text);
+    return (json.entries as { text: string }[]).map(({ text }) => text);
   }
 
   test("is the same whichever node is asked, and repeated at another one is not carried out twice", async () => {

@@ -325,8 +325,8 @@ const undoSteps =
     if (kind === "get") {
       const reply = await call("DataService.GetValues", { db, ns: "n", keys });
       outcomeOf(reply);
-      const items = reply.body.items as { key: string; text?: string }[];
-      const found = new Map(items.map(({ key, text }) => [key, text ?? null]));
+      const entries = reply.body.entries as { key: string; text?: string }[];
+      const found = new Map(entries.map(({ key, text }) => [key, text ?? null]));
       return { kind, texts: Object.fromEntries(keys.map((key) => [key, found.get(key) ?? null])) };
     }
     const text = token();

@@ -141,7 +141,6 @@ onBoth("a list over %s", (name) => {
     [{ types: "fact,facts" }, "types must be among"],
     [{ since: -1 }, "since must be"],
     [{ since: 5, until: 5 }, "since must be before until"],
-    [{ created_from: 5 }, "created_from"],
     [{ filter: "{" }, "filter must be valid JSON"],
     [{ filter: '{"$where":"1"}' }, "filter.$where is not an operator"],
   ])("refuses %j", async (request, message) => {
@@ -345,4 +344,16 @@ test("over REST, the numbers of metadata keep every digit, and are found by it",
       )
     ).json.error,
   ).toContain("memories[0].metadata must be an object");
+});
+
+test("the names that a span of time had before are refused with those that it has", async () => {
+  const { ns, profile } = service().profile();
+  const at = `/v1/memory/${ns}/${profile}`;
+  for (const reply of [
+    await service().call("GET", `${at}/memories?created_from=5`),
+    await service().call("POST", `${at}/forget`, { created_from: 5, filter: {} }),
+  ]) {
+    expect([reply.status, reply.json.code]).toEqual([400, "invalid_request"]);
+    expect(reply.json.error).toMatch(/^created_from is not a .*: .*since, until/);
+  }
 });

@@ -30,6 +30,8 @@ export interface ClientsOptions {
   readonly coveredTxid: (branch: BranchModel) => number | undefined;
   /** Whether a claim has declared the transaction id lost. */
   readonly isLost: (branch: BranchModel, txid: number) => boolean;
+  /** Of removals, how many are undos of what wrote the token; absent: none. */
+  readonly undos?: number;
   /** Whether faults that tell of damaged objects are to be expected. */
   readonly mayBeCorrupt: () => boolean;
   /** Whether faults of the disk are to be expected. */
@@ -92,8 +94,7 @@ export class Clients {
     const choice = this.#draw(100);
     if (choice < 50)
       return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
-    if (choice < 55) return this.#remove(branch);
-    if (choice < 57) return this.#undo(branch);
+    if (choice < 57) return this.#remove(branch);
     if (choice < 84) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
     if (choice < 89) return void (await this.sync(branch));
     return this.#branchChanges.change(branch, choice);
@@ -116,8 +117,10 @@ export class Clients {
     );
   }
 
-  /** Removes a token of the key-value or document kind that is there. */
+  /** Removes a token of the key-value or document kind that is there, or undoes the transaction that wrote one. */
   async #remove(branch: BranchModel): Promise<void> {
+    const { undos = 0 } = this.#options;
+    if (undos > 0 && this.#draw(1) < undos) return this.#undo(branch);
     const kind = this.#draw(1) < 0.5 ? "kv" : "docs";
     const tokens = branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1);
     if (tokens.length === 0) return;

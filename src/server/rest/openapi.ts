@@ -195,7 +195,7 @@ function mayWrite(endpoint: AnyEndpoint): boolean {
 }
 
 function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
-  const { bodyFields, bodyField, method } = endpoint;
+  const { bodyFields, bodyField, method, rule } = endpoint;
   const required = bodyFields.some(isRequired);
   if (bodyField === "*")
     return {
@@ -204,7 +204,7 @@ function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): 
         "application/json": { schema: schemas.referBody(method.input, bodyFields), ...bodyExample(endpoint) },
       },
     };
-  return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
+  return { required, description: "The raw value.", content: { [rule.rawType || "*/*"]: { schema: {} } } };
 }
 
 function describeSuccess(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
