@@ -46,7 +46,6 @@ const exceptions: Readonly<Record<string, string>> = {
   filter: "a language of its own: what is wrong is told by what reads it, with the place within",
   "GetNamespaceUsageRequest.prefix": "compared with names only; one that no name begins with finds none",
   "ListProfilesRequest.prefix": "compared with names only; one that no name begins with finds none",
-  "ListDocCollectionsRequest.after": "compared with names only",
   "GetMemoryRequest.id": "one that no memory has is not_found, whatever it looks like",
   "GetHistoryRequest.id": "one that no memory has is not_found, whatever it looks like",
   "UpdateMemoryRequest.id": "one that no memory has is not_found, whatever it looks like",

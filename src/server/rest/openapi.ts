@@ -88,7 +88,7 @@ export const plainRoutes: { readonly [path: string]: Json } = {
 };
 
 function plainRoute(operationId: string, description: string, security: readonly Json[], responses: Json): Json {
-  const refusals = security.length > 0 ? { 401: refusal(["unauthorized"]) } : {};
+  const refusals = security.length > 0 ? { 401: refusal(["unauthorized"]), 403: refusal(["forbidden"]) } : {};
   const summary = summarize(description);
   return { operationId, tags: ["Node"], summary, description, security, responses: { ...responses, ...refusals } };
 }
@@ -179,7 +179,8 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
   const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
   const repeatable = endpoint.rule.idempotencyKey ? (["Idempotency-Key"] as const) : [];
   return [
-    "Service-Branch",
+    // Where the path names the branch, the header could only repeat it.
+    ...(takesBranchInPath(endpoint) ? [] : (["Service-Branch"] as const)),
     "Service-Min-Txid",
     "Service-Consistency",
     ...(endpoint.rule.at ? (["Service-At"] as const) : []),
@@ -188,6 +189,10 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
     ...(takesIfMatch(endpoint) ? (["If-Match"] as const) : []),
     ...(takesIfNoneMatch(endpoint) || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
   ];
+}
+
+function takesBranchInPath({ segments }: AnyEndpoint): boolean {
+  return segments.some((segment) => segment.kind === "field" && segment.field.name === "branch");
 }
 
 function mayWrite(endpoint: AnyEndpoint): boolean {

@@ -1046,7 +1046,7 @@ class ListDocCollectionsQuery(TypedDict, total=False):
     limit: int
     """How many collections, at most 1000."""
     after: str
-    """Only collections whose names come after this one."""
+    """Only collections whose names come after this one. Must be 1 to 64 characters of letters, digits, _ and -."""
 
 
 class ListVectorsQuery(TypedDict, total=False):

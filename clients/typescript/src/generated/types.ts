@@ -2538,7 +2538,7 @@ export interface FindDocsQuery {
 export interface ListDocCollectionsQuery {
   /** How many collections, at most 1000. */
   readonly limit?: number | undefined;
-  /** Only collections whose names come after this one. */
+  /** Only collections whose names come after this one. Must be 1 to 64 characters of letters, digits, _ and -. */
   readonly after?: string | undefined;
 }
 
