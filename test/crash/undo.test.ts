@@ -1,6 +1,6 @@
 /**
- * A node dies in the middle of an undo of several things, at each crash point that one reaches: it is done wholly or not
- * at all, and a repetition with its key does it once.
+ * A node dies in the middle of an undo of several things, at each crash point that one reaches: it is done wholly or
+ * not at all, and a repetition with its key does it once.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,7 +1,7 @@
 /**
  * A fuzzer that knows nothing of the service but its OpenAPI document: every operation is called with its examples, at
- * the bounds of what the schemas allow and beyond them, and with what else they allow and do not allow, and answers what
- * the document says; with a credential, and without one.
+ * the bounds of what the schemas allow and beyond them, and with what else they allow and do not allow, and answers
+ * what the document says; with a credential, and without one.
  */
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";

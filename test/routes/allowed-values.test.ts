@@ -38,8 +38,8 @@ function isForField({ place, constraint }: BoundedPlace, { code, message }: Repl
 }
 
 /**
- * What no annotation says of a value within its bounds, because of what stands beside it or in the database: the whole of
- * such a refusal, which names the field or those that it does not go with.
+ * What no annotation says of a value within its bounds, because of what stands beside it or in the database: the whole
+ * of such a refusal, which names the field or those that it does not go with.
  */
 const otherReasons: readonly RegExp[] = [
   /^give either ids or filter; an empty filter holds of every vector$/,
@@ -64,11 +64,12 @@ const otherReasons: readonly RegExp[] = [
   /^db must be a name of a-z, 0-9, _ and - \(1 to 64 characters\), optionally followed by @branch$/,
   /^(path|to|folder) must have parts of at most 255 bytes$/,
   /^text must be valid UTF-8 without U\+0000$/,
-  /^statement 0: (q must (hold a statement|not contain the NUL character)|a statement must start with one of SELECT, .*)$/,
+  /^statement 0: q must (hold a statement|not contain the NUL character)$/,
+  /^statement 0: a statement must start with one of SELECT, .* or EXPLAIN$/,
 ];
 const seenReasons = new Set<RegExp>();
 
-/** Whether a refusal of a value within its bounds has one of the other reasons; any other one is a bound that is unsaid. */
+/** Whether a refusal of a value within its bounds has one of the other reasons; else it is of an unsaid bound. */
 function isForAnother({ message }: Reply): boolean {
   const reason = otherReasons.find((one) => one.test(message));
   if (reason) seenReasons.add(reason);

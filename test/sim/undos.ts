@@ -58,7 +58,7 @@ export async function undoOne(calls: UndoCalls, branch: BranchModel): Promise<vo
   if (answer.isTrusted) branch.saw(answer.txid, answer.durableTxid ?? 0);
 }
 
-/** The writing of the token that the change tells of, which nobody has tried to remove; undefined for any other change. */
+/** The writing of the token that the change tells of, which nobody has tried to remove; else undefined. */
 function findWriting(branch: BranchModel, [kind, op, ...names]: ChangeNote): Change | undefined {
   const all = branch.database.changes;
   const ofMemory = (): Change | undefined =>

@@ -11,7 +11,7 @@ import type { ErasedNames as Names } from "../../model/transfer/erased.ts";
 import { ErasedBook, type NamePart } from "./erased-book.ts";
 
 /** Names of all databases together that a node keeps, and of one that it holds: some hundred bytes each. */
-export const erasedNamesMax = 500_000;
+const erasedNamesMax = 500_000;
 
 /** What of a database's names some records may be of. */
 export interface KnownErasures {
@@ -40,7 +40,7 @@ export class ErasedNames {
   /** What has been erased of the database, up to now. Throws StoreError, and invalid_request beyond the bound. */
   async of(uuid: string): Promise<KnownErasures> {
     const shelf = this.#shelves.get(uuid) ?? { ids: new Set(), book: new ErasedBook() };
-    // Of an erasure that has only begun it is not known yet which memories it takes, nor whether it will be carried out.
+    // Of an erasure that has only begun nobody knows yet which memories it takes, nor whether it is carried out.
     const begun = new ErasedBook();
     for await (const coupon of this.#coupons.each(uuid, ({ id }) => !shelf.ids.has(id))) {
       if (coupon.status === "begun") begun.add(coupon);

@@ -2,8 +2,8 @@
  * Which of a database's erasures the records of an import may speak of.
  *
  * Always true: every text and number of a record counts as a part of a name, and every folder above a path, so that
- * nothing that was erased is missed; what is found besides is judged where the record is written. Must not know: coupons,
- * which kinds of records there are.
+ * nothing that was erased is missed; what is found besides is judged where the record is written. Must not know:
+ * coupons, which kinds of records there are.
  */
 import type { ErasedNames } from "../../model/transfer/erased.ts";
 import { readRecord } from "../../model/transfer/transfer.ts";
@@ -13,7 +13,7 @@ import type { KnownErasures } from "../erasure/erased-names.ts";
 /** A path is no longer. */
 const pathCharsMax = 1_024;
 
-/** Of the names those that the records may speak of. Throws invalid_request, which names the line, for what is no record. */
+/** Of the names those that the records may speak of. Throws invalid_request, which names the line that is no record. */
 export function namesIn(
   records: readonly { readonly line: number; readonly text: string }[],
   erasures: KnownErasures,

@@ -1,6 +1,6 @@
 /**
- * The names that erasures have erased: thousands of coupons of a real store are each read once, and what a batch is told
- * is what it names.
+ * The names that erasures have erased: thousands of coupons of a real store are each read once, and what a batch is
+ * told is what it names.
  */
 import { describe, expect, test } from "vitest";
 import { silentLog } from "../../../../src/base/log.ts";
