@@ -168,6 +168,7 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "DeleteDocRequest.id": bytes(docIdBytesMax),
   "FindDocsRequest.sort": itemsOrNone(sortKeysMax),
   "FindDocsRequest.skip": { max: docSkipMax },
+  "ListDocCollectionsRequest.limit": range(1, limits.collectionsMax),
   "CreateDocIndexRequest.path": docPath,
   "DropDocIndexRequest.path": docPath,
   "GroupDocsRequest.path": docPath,

@@ -44,11 +44,13 @@ export const headerParameters = {
       "what is there, and is refused (412) otherwise.",
     { type: "string", pattern: '^([*]|"[0-9a-f]{64}")$' },
   ),
-  "If-None-Match": headerParameter(
+  "If-None-Match": headerParameter("If-None-Match", "A tag: the answer is 304 while that is what is there.", {
+    type: "string",
+  }),
+  "If-None-Match.write": headerParameter(
     "If-None-Match",
-    "Of a write, `*`: it happens only if there is nothing yet, and is refused (412) otherwise. Of a read, a tag: the " +
-      "answer is 304 while that is what is there.",
-    { type: "string" },
+    "The write happens only if there is nothing yet, and is refused (412) otherwise.",
+    { type: "string", enum: ["*"] },
   ),
   "Idempotency-Key": headerParameter(
     "Idempotency-Key",

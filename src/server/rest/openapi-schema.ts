@@ -20,12 +20,6 @@ const jsonMessages: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["google.protobuf.ListValue", { type: "array", items: {} }],
 ]);
 
-/** What is true of a list that no annotation of its elements says. */
-const wrapperKeywords: ReadonlyMap<string, Schema> = new Map<string, Schema>([
-  // A vector of zeros has no direction.
-  ["palimpsest.v1.Vector", { contains: { not: { const: 0 } } }],
-]);
-
 /** The comment of a declaration in the proto files. */
 export function getComment(fullName: string): string {
   const comment = comments[fullName];
@@ -119,7 +113,7 @@ export class SchemaCollection {
   private bareList(wrapper: DescMessage): Schema {
     const [list] = wrapper.fields;
     assert(list !== undefined && wrapper.fields.length === 1, `${wrapper.name} wraps more than a list`);
-    return { ...this.bareField(list), ...wrapperKeywords.get(wrapper.typeName) };
+    return this.bareField(list);
   }
 
   private orderedObject(entry: DescMessage | undefined): Schema {

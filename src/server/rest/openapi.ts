@@ -187,7 +187,8 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
     ...durability,
     ...repeatable,
     ...(takesIfMatch(endpoint) ? (["If-Match"] as const) : []),
-    ...(takesIfNoneMatch(endpoint) || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
+    ...(takesIfNoneMatch(endpoint) ? (["If-None-Match.write"] as const) : []),
+    ...(isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
   ];
 }
 
