@@ -15,6 +15,7 @@ import { temporaryDirectory } from "../support/temporary.ts";
 
 const run = promisify(execFile);
 const config = join(import.meta.dirname, "../support/python/schemathesis.toml");
+const hooks = join(import.meta.dirname, "../support/python/schemathesis_hooks.py");
 /** Calls of one operation in each phase; CONTRIBUTING.md says how to ask for more. */
 const examplesMax = process.env["PALIMPSEST_SCHEMATHESIS_EXAMPLES"] ?? "3";
 const isLong = process.env["PALIMPSEST_SCHEMATHESIS_EXAMPLES"] !== undefined;
@@ -50,6 +51,7 @@ describe.skipIf(!inGate)("schemathesis", () => {
         ...{ cwd: directory, maxBuffer: 64 * 1024 * 1024, timeout: runMsMax },
         env: {
           ...process.env,
+          SCHEMATHESIS_HOOKS: hooks,
           PALIMPSEST_SCHEMATHESIS_TOKEN: token,
           PALIMPSEST_SCHEMATHESIS_PLATFORM_KEY: platformKey,
         },

@@ -7,12 +7,19 @@ import schemathesis
 LEFT_OUT = {
     "diffStates": ["to", "to_branch"],
     "getFile": ["first_line", "last_line"],
-    "getHistory": ["id"],
+    "getHistory": ["topic_key", "type"],
     "listMemories": ["status", "derived_from_memory", "derived_from_seq", "until"],
     "listTurns": ["last"],
+    "putValue": ["if_absent"],
 }
 # What is told as a header too must be told alike.
-SAID_TWICE = {"Service-Branch": "branch", "Service-At": "at", "Service-Consistency": "consistency", "If-Match": "if_match"}
+SAID_TWICE = [
+    ("Service-Branch", "branch"),
+    ("Service-Branch", "from"),
+    ("Service-At", "at"),
+    ("Service-Consistency", "consistency"),
+    ("If-Match", "if_match"),
+]
 
 
 @schemathesis.hook
@@ -21,19 +28,25 @@ def before_call(context, case, kwargs):
         return
     operation = case.operation.definition.raw["operationId"]
     query, headers = case.query, case.headers
+    told = {**(query or {}), **(case.body if isinstance(case.body, dict) else {})}
     if headers:
         # No branch has given such an id yet.
         headers.pop("Service-Min-Txid", None)
-        for header, parameter in SAID_TWICE.items():
-            if header in headers and (parameter in (query or {}) or isinstance(case.body, dict) and parameter in case.body):
-                headers.pop(header)
-        # One of the two conditions.
+        for header, parameter in SAID_TWICE:
+            if parameter in told:
+                headers.pop(header, None)
+        # One of the two conditions; the quotes of a tag do not get through.
         if "If-Match" in headers:
+            headers["If-Match"] = "*"
+        if "If-Match" in headers or "if_match" in told:
             headers.pop("If-None-Match", None)
     if query:
-        # A text of the node's own making.
+        # A text of the node's own making, and a language of its own.
         query.pop("cursor", None)
+        query.pop("filter", None)
         for parameter in LEFT_OUT.get(operation, []):
             query.pop(parameter, None)
     if operation == "diffStates":
         case.query = {**(query or {}), "from": "1"}
+    if operation == "getHistory":
+        case.query = {**(query or {}), "id": "none"}
