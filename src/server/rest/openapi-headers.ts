@@ -56,7 +56,7 @@ export const headerParameters = {
     "Idempotency-Key",
     "Any text of the client's own, such as a UUID, that makes the call one that may be repeated: within a day the " +
       "same key gives the same answer, and nothing is done twice. With another request it is refused (409).",
-    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax },
+    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax, pattern: "^[!#-~][ -~]*$" },
   ),
 } as const;
 
