@@ -7,7 +7,7 @@ import { invalid } from "../base/faults/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkText } from "../format/core/names.ts";
 import { memoryTypes, type MemoryType } from "./memory/memory-record.ts";
-import { checkFilters, checkTime, type Filters } from "./memory/recall-conditions.ts";
+import { checkFilters, checkTimeRange, type Filters } from "./memory/recall-conditions.ts";
 import { checkEmbedding } from "./vectors/vectors.ts";
 
 export const recallDefault = 8;
@@ -51,7 +51,7 @@ export function checkRecall(input: RecallInput): void {
   if (k !== undefined && (!Number.isInteger(k) || k < 1))
     throw invalid(`k must be a whole number from 1; at most ${recallMax} memories are given`);
   checkTypeCounts(input.kPerType);
-  checkTimes(input);
+  checkTimeRange(input);
   if (preferSessionId !== undefined) checkText("prefer_session_id", preferSessionId, limits.sessionIdBytesMax);
   checkFloor("min_score.keyword", minScore?.keyword, 0);
   checkFloor("min_score.vector", minScore?.vector, -1);
@@ -64,13 +64,6 @@ function checkTypeCounts(counts: TypeCounts | undefined): void {
   for (const type of named)
     if (!Number.isInteger(counts[type]) || counts[type]! < 1)
       throw invalid(`k_per_type.${type} must be a whole number from 1; at most ${recallMax} memories are given`);
-}
-
-function checkTimes({ createdFromMs, createdToMs }: Filters): void {
-  checkTime("since", createdFromMs);
-  checkTime("until", createdToMs);
-  if (createdFromMs !== undefined && createdToMs !== undefined && createdFromMs >= createdToMs)
-    throw invalid("since must be before until: what is stored at since is given, what is stored at until is not");
 }
 
 export function isBlank(query: string | undefined): boolean {

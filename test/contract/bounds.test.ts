@@ -46,7 +46,6 @@ const exceptions: Readonly<Record<string, string>> = {
   filter: "a language of its own: what is wrong is told by what reads it, with the place within",
   "GetNamespaceUsageRequest.prefix": "compared with names only; one that no name begins with finds none",
   "ListProfilesRequest.prefix": "compared with names only; one that no name begins with finds none",
-  "ListDocCollectionsRequest.after": "compared with names only",
   "GetMemoryRequest.id": "one that no memory has is not_found, whatever it looks like",
   "GetHistoryRequest.id": "one that no memory has is not_found, whatever it looks like",
   "UpdateMemoryRequest.id": "one that no memory has is not_found, whatever it looks like",
@@ -77,7 +76,6 @@ const seq = range(1, Number.MAX_SAFE_INTEGER);
 const time = range(0, Number.MAX_SAFE_INTEGER);
 const validTime = range(-validTimeMax, validTimeMax);
 const docPath: Bounds = { charsMin: 1, charsMax: limits.pathCharsMax };
-const stateName: Bounds = { charsMin: 1, charsMax: limits.nameCharsMax };
 /** The end of the year 9999, the last day whose name is as long as others; it stands in the proto file alone. */
 const auditTime = range(0, Date.UTC(10_000, 0) - 1);
 
@@ -105,8 +103,6 @@ const bounds: Readonly<Record<string, Bounds>> = {
   query: bytesOrNone(limits.recallQueryBytesMax),
   ttl: { max: limits.ttlSecsMax },
   expires_in: range(1, limits.tokenSecsMax),
-  created_from: time,
-  created_to: time,
   since: time,
   until: time,
   valid_at: validTime,
@@ -172,6 +168,7 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "DeleteDocRequest.id": bytes(docIdBytesMax),
   "FindDocsRequest.sort": itemsOrNone(sortKeysMax),
   "FindDocsRequest.skip": { max: docSkipMax },
+  "ListDocCollectionsRequest.limit": range(1, limits.collectionsMax),
   "CreateDocIndexRequest.path": docPath,
   "DropDocIndexRequest.path": docPath,
   "GroupDocsRequest.path": docPath,
@@ -195,10 +192,6 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "SearchFilesRequest.query": bytes(limits.recallQueryBytesMax),
   "SearchFilesRequest.k": range(1, filesFoundMax),
   "CreateBranchRequest.ttl": range(1, limits.ttlSecsMax),
-  "CreateBranchRequest.at": stateName,
-  "DiffStatesRequest.from": stateName,
-  "DiffStatesRequest.to": stateName,
-  "RewindBranchRequest.to": stateName,
   "WatchRequest.after": time,
   "UndoRequest.txid": seq,
   "MemoryTypeList.values": { each: oneOf(memoryTypes) },

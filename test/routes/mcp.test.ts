@@ -105,6 +105,7 @@ describe.each(revisions)("by the revision %s", (revision) => {
     );
     expect((await done("list_memories", { topic: "language" })).memories).toHaveLength(1);
     expect((await done("list_memories", { since: "2999-01-01T00:00:00Z" })).memories).toEqual([]);
+    expect((await done("list_memories", { until: "2020-01-01T00:00:00Z" })).memories).toEqual([]);
   });
 
   test("forgetting one needs no word, all else is to be confirmed, and an erasure gives its coupon", async () => {
@@ -143,6 +144,8 @@ describe.each(revisions)("by the revision %s", (revision) => {
     ["recall", { query: "x", as_of: "??" }, "as_of must be"],
     ["recall", { query: "x", filter: { a: { $nope: 1 } } }, "filter"],
     ["list_memories", { since: "yesterday" }, "since must be a time"],
+    ["list_memories", { until: "tomorrow" }, "until must be a time"],
+    ["list_memories", { since: "2026-01-01T00:00:00Z", until: "2026-01-01T00:00:00Z" }, "since must be before until"],
     ["list_memories", { types: [] }, "types must name"],
     ["list_memories", { cursor: "zzz" }, "cursor"],
     ["history", {}, "either topic or id"],

@@ -65,7 +65,7 @@ onBoth("a list over %s", (name) => {
           order,
           limit: 1000,
           cursor: first.body.next_cursor,
-          created_to: first.body.memories[0].created_at + 60_000,
+          until: first.body.memories[0].created_at + 60_000,
         }),
       );
       expect(rest.memories.map(({ id }: { id: string }) => id).slice(0, 3)).toEqual(expected.slice(2));
@@ -108,8 +108,8 @@ onBoth("a list over %s", (name) => {
     expect(await profile.summaries({ topic_key: "t", include_superseded: true })).toEqual(["new", "old"]);
     expect(await profile.summaries({ session_id: "s", source: "me" })).toEqual(["said"]);
     expect(await profile.summaries({ filter: '{"v":{"$gte":1}}' })).toEqual(["said"]);
-    expect(await profile.summaries({ created_from: 4_000_000_000_000 })).toEqual([]);
-    expect(await profile.summaries({ created_from: 0, created_to: 4_000_000_000_000 })).toHaveLength(3);
+    expect(await profile.summaries({ since: 4_000_000_000_000 })).toEqual([]);
+    expect(await profile.summaries({ since: 0, until: 4_000_000_000_000 })).toHaveLength(3);
   });
 
   test("of an unknown profile is empty and makes none; with a txid it has seen it is 404", async () => {
@@ -139,7 +139,8 @@ onBoth("a list over %s", (name) => {
     [{ limit: 0 }, "limit must be"],
     [{ order: "up" }, "order must be"],
     [{ types: "fact,facts" }, "types must be among"],
-    [{ created_from: -1 }, "created_from must be"],
+    [{ since: -1 }, "since must be"],
+    [{ since: 5, until: 5 }, "since must be before until"],
     [{ filter: "{" }, "filter must be valid JSON"],
     [{ filter: '{"$where":"1"}' }, "filter.$where is not an operator"],
   ])("refuses %j", async (request, message) => {
@@ -343,4 +344,16 @@ test("over REST, the numbers of metadata keep every digit, and are found by it",
       )
     ).json.error,
   ).toContain("memories[0].metadata must be an object");
+});
+
+test("the names that a span of time had before are refused with those that it has", async () => {
+  const { ns, profile } = service().profile();
+  const at = `/v1/memory/${ns}/${profile}`;
+  for (const reply of [
+    await service().call("GET", `${at}/memories?created_from=5`),
+    await service().call("POST", `${at}/forget`, { created_from: 5, filter: {} }),
+  ]) {
+    expect([reply.status, reply.json.code]).toEqual([400, "invalid_request"]);
+    expect(reply.json.error).toMatch(/^created_from is not a .*: .*since, until/);
+  }
 });

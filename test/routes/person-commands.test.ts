@@ -46,6 +46,8 @@ describe("memories", () => {
     expect(second).toMatchObject({ status: "created", superseded: [first.id] });
     expect(await told(["recall", "keeper"])).toMatchObject([{ memories: [{ id: second.id, topic_key: "keeper" }] }]);
     expect(await told(["list", "--superseded", "--oldest"])).toMatchObject([{ id: first.id }, { id: second.id }]);
+    expect(await told(["list", "--since", "2020-01-01T00:00:00Z"])).toMatchObject([{ id: second.id }]);
+    expect(await told(["list", "--until", "2020-01-01T00:00:00Z"])).toEqual([]);
     expect(await told(["show", first.id])).toMatchObject([{ content: { a: 1 }, superseded_by: second.id }]);
     expect(await told(["history", "keeper"])).toMatchObject([{ id: first.id }, { id: second.id }]);
     expect(await told(["history", second.id])).toMatchObject([{ id: first.id }, { id: second.id }]);

@@ -57,6 +57,44 @@ onBoth(
   },
 );
 
+onBoth("over %s: purge_on_forget makes a coupon of each forget, and of no other deletion", async (wire) => {
+  const ns = newNamespace(wire);
+  await ok(ns.put({ erasure: { purge_on_forget: true, grace_secs: 3_600 } }));
+  const db = `${ns.name}--alice`;
+  const data = (method: string, request: object): Promise<Reply> => ok(ns.wire.call(method, { db, ...request }));
+  const coupons = async (): Promise<number> => (await ok(ns.call("ListErasures", "alice"))).body.erasures.length;
+  const [one, two, three, four] = await ns.ingest(
+    "alice",
+    { summary: "forgotten" },
+    { summary: "rejected", status: "proposed" },
+    { summary: "kept" },
+    { summary: "kept too", status: "proposed" },
+    { summary: "task of the session", type: "task", session_id: "s" },
+  );
+  for (const content of ["a", "b", "c"]) await data("DataService.AppendTurn", { session: "s", role: "user", content });
+  await data("DataService.PutValue", { ns: "n", key: "k", value: Buffer.from("x") });
+
+  await ok(ns.call("ForgetMemory", "alice", { id: one }));
+  expect(await coupons()).toBe(1);
+  await ok(ns.call("ReviewMemory", "alice", { ids: [two], verdict: "reject" }));
+  expect(await coupons()).toBe(2);
+  for (const [method, request] of [
+    ["ForgetMemories", { filter: {} }],
+    ["ReviewMemory", { ids: [three, four], verdict: "reject" }],
+  ] as const)
+    expect(await ns.call(method, "alice", request)).toMatchObject({
+      code: "conflict",
+      message: expect.stringContaining("erasure.purge_on_forget"),
+    });
+
+  await data("DataService.DeleteTurns", { session: "s", last: 1 });
+  await data("DataService.DeleteValue", { ns: "n", key: "k" });
+  await ok(ns.call("EndSession", "alice", { sid: "s", turns: true }));
+  expect((await data("DataService.ListTurns", { session: "s" })).body.turns).toEqual([]);
+  expect(await ns.summaries("alice", { query: "task of the session", types: ["task"] })).toEqual([]);
+  expect(await coupons()).toBe(2);
+});
+
 describe.each(wireNames)("governance-09 and governance-10 over %s", (wire) => {
   test.each([
     ["Ask", "ai_egress.ask", { question: "who?" }],

@@ -14,6 +14,7 @@ import { BranchChanges, hasEnded, type Heard } from "./branch-changes.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 import { put, list } from "./tokens.ts";
+import { undoOne } from "./undos.ts";
 
 export interface ClientsOptions {
   /** The node that clients turn to; others may still run, superseded or about to be. */
@@ -29,6 +30,8 @@ export interface ClientsOptions {
   readonly coveredTxid: (branch: BranchModel) => number | undefined;
   /** Whether a claim has declared the transaction id lost. */
   readonly isLost: (branch: BranchModel, txid: number) => boolean;
+  /** Of removals, how many are undos of what wrote the token; absent: none. */
+  readonly undos?: number;
   /** Whether faults that tell of damaged objects are to be expected. */
   readonly mayBeCorrupt: () => boolean;
   /** Whether faults of the disk are to be expected. */
@@ -114,8 +117,10 @@ export class Clients {
     );
   }
 
-  /** Removes a token of the key-value or document kind that is there. */
+  /** Removes a token of the key-value or document kind that is there, or undoes the transaction that wrote one. */
   async #remove(branch: BranchModel): Promise<void> {
+    const { undos = 0 } = this.#options;
+    if (undos > 0 && this.#draw(1) < undos) return this.#undo(branch);
     const kind = this.#draw(1) < 0.5 ? "kv" : "docs";
     const tokens = branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1);
     if (tokens.length === 0) return;
@@ -136,6 +141,18 @@ export class Clients {
             { collection: "sim", filter: JSON.stringify({ _id: token }), multi: false },
             options,
           ),
+    );
+  }
+
+  #undo(branch: BranchModel): Promise<void> {
+    const { scheduler, random, isAlone } = this.#options;
+    return undoOne(
+      {
+        ...{ scheduler, random, isAlone },
+        ask: (what, of, act) => this.#ask(what, of, act),
+        covered: (of, answer) => this.#covered(of, answer, false),
+      },
+      branch,
     );
   }
 

@@ -11,6 +11,8 @@ export interface Plot {
   readonly named: number;
   readonly clientsPerDatabase: number;
   readonly callsPerClient: number;
+  /** Of the removals of tokens, how many are undos of their writing; absent: none. */
+  readonly undos?: number;
   readonly faults: number;
   /**
    * Chance of a crash at each place that the engine calls interesting, and after each request that the store applied.

@@ -54,6 +54,20 @@ describe("F02-F05, F21-F23, F29-F31, F33, F35, F38, F42, F46, F58, F66, F67, F69
   );
 });
 
+test(
+  "transactions that are undone go as a whole, once, through every fault (seeds 1 to 8)",
+  { timeout: 5 * minuteMs },
+  async () => {
+    let undone = 0;
+    for (let seed = 1; seed <= 8; seed++) {
+      const outcome = await simulate(seed, { plot: { ...drawPlot(seed), undos: 0.7 } });
+      if (outcome.failure) expect.fail(`seed ${seed}: ${outcome.failure.stack}\n${outcome.lines.join("\n")}`);
+      undone += outcome.counts["undo done"] ?? 0;
+    }
+    expect(undone).toBeGreaterThan(20);
+  },
+);
+
 test("the same seed gives the same trace", { timeout: minuteMs }, async () => {
   const [first, second] = [await simulate(7, { plot: drawPlot(7) }), await simulate(7, { plot: drawPlot(7) })];
   expect(second.traceHash).toBe(first.traceHash);

@@ -77,6 +77,7 @@ class Simulation {
     this.#clients = new Clients({
       node: () => this.#node,
       isAlone: () => this.#nodes.every((node) => node === this.#node || !node.up),
+      undos: plot.undos ?? 0,
       scheduler: this.#scheduler,
       random: stream(seed, "clients"),
       coveredTxid: (branch) => this.#audit.coveredTxid(branch),

@@ -31,7 +31,7 @@ export const longTests = [
   "test/unit/engine/database/slices.test.ts",
   "test/unit/server/idle-cost.test.ts",
   // Days of a clock, large transactions, long timelines, many vectors, byte after byte.
-  "test/routes/{durability,erasure,erasure-residue,erasure-runs,shipping,shutdown,tls,watch}.test.ts",
+  "test/routes/{durability,erasure,erasure-residue,erasure-runs,linearizable,shipping,shutdown,tls,watch}.test.ts",
   "test/unit/engine/compaction/compactor.test.ts",
   "test/unit/engine/database/transaction-bytes.test.ts",
   "test/unit/engine/erasure/erasure-runner.test.ts",

@@ -148,6 +148,24 @@ export class ErasureCoupons {
   }
 
   /**
+   * A database's coupons, oldest first, those that have just begun too, read as they are asked for; those that are not
+   * `wanted` are not read. One that cannot be read is left out and logged. Throws StoreError.
+   */
+  async *each(uuid: string, wanted: (erasure: ErasureName) => boolean): AsyncGenerator<ErasureCoupon, void> {
+    for (let after: string | undefined; ;) {
+      const page = await this.#options.store.list(erasureCouponPrefix(uuid), { after, limit: limits.storeListMax });
+      const names = page.objects.flatMap(({ key }) => parseErasureKey(key) ?? []).filter(wanted);
+      for (let at = 0; at < names.length; at += limits.erasureReadsAtOnceMax) {
+        const some = names.slice(at, at + limits.erasureReadsAtOnceMax);
+        for (const coupon of await Promise.all(some.map(({ id }) => this.#readable(uuid, id))))
+          if (typeof coupon === "object") yield coupon;
+      }
+      if (page.next === undefined) return;
+      after = page.next;
+    }
+  }
+
+  /**
    * Coupons that have begun, are pending or blocked, of one database, of some shards or of all, in the order of their
    * keys and read as they are asked for; those that are not `wanted` are not read. One that cannot be read is left out
    * and logged. Throws StoreError.

@@ -94,7 +94,7 @@ export function parseDatabaseSpec(text: string): { readonly name: string; readon
   const branch = at < 0 ? undefined : checkBranchName(text.slice(at + 1));
   if (!isDatabaseName(name)) {
     throw invalid(
-      `database must be a name of a-z, 0-9, _ and - (1 to ${limits.nameCharsMax} characters), optionally ` +
+      `db must be a name of a-z, 0-9, _ and - (1 to ${limits.nameCharsMax} characters), optionally ` +
         "followed by @branch",
     );
   }

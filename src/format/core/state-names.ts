@@ -8,8 +8,12 @@ import { invalid } from "../../base/faults/errors.ts";
 import { isBranchName } from "./names.ts";
 
 const txidPattern = /^\d{1,16}$/;
-/** RFC 3339, to the minute at least. */
-const timePattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+const datePattern = /\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])/;
+const clockPattern = /(?:[01]\d|2[0-3]):[0-5]\d/;
+/** RFC 3339, to the minute at least; the rule `state_name` of the proto files has the same. */
+const timePattern = new RegExp(
+  String.raw`^${datePattern.source}T${clockPattern.source}(?::[0-5]\d(?:\.\d{1,9})?)?(?:Z|[+-]${clockPattern.source})$`,
+);
 
 /** What a text says of a state. */
 export type StateName =

@@ -12,7 +12,7 @@ import { joinedMetadata } from "../docs/memory-metadata.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { checkTurnNumber, derivedRows, memoryIdBytesMax, type LinkTarget } from "../standing/links.ts";
-import { checkFilters, checkTime, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
+import { checkFilters, checkTimeRange, buildConditions, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { Tx, View } from "../core/transaction.ts";
 
 export const memoriesListDefault = 50;
@@ -43,11 +43,10 @@ export interface ListInput extends ListConditions {
 /** Refuses a request that no state of the database could answer. Reads nothing. */
 export function checkList(input: ListInput): void {
   checkFilters(input);
-  const { topicKey, createdFromMs, createdToMs, order, limit, cursor } = input;
+  const { topicKey, order, limit, cursor } = input;
   if (topicKey !== undefined) checkText("topic_key", topicKey, limits.topicKeyBytesMax);
   if (input.derivedFrom) checkTarget(input.derivedFrom);
-  checkTime("created_from", createdFromMs);
-  checkTime("created_to", createdToMs);
+  checkTimeRange(input);
   if (order !== undefined && order !== "asc" && order !== "desc")
     throw invalid("order must be desc, newest first, or asc, oldest first");
   if (limit !== undefined && (!Number.isInteger(limit) || limit < 1))
@@ -73,7 +72,7 @@ export function checkDeletion(input: ListInput): void {
     )
   ) {
     throw invalid(
-      "give at least one of types, topic_key, session_id, source, created_from, created_to, filter, status and " +
+      "give at least one of types, topic_key, session_id, source, since, until, filter, status and " +
         "derived_from_memory or derived_from_session; an empty filter holds of every memory",
     );
   }

@@ -75,6 +75,14 @@ export function checkTime(field: string, timeMs: number | undefined): void {
     throw invalid(`${field} must be a time in Unix milliseconds`);
 }
 
+/** The span of time of every request that takes one. */
+export function checkTimeRange({ createdFromMs, createdToMs }: Filters): void {
+  checkTime("since", createdFromMs);
+  checkTime("until", createdToMs);
+  if (createdFromMs !== undefined && createdToMs !== undefined && createdFromMs >= createdToMs)
+    throw invalid("since must be before until: what is stored at since is given, what is stored at until is not");
+}
+
 /** Conditions on `__service_memory AS m`. */
 export interface Conditions {
   readonly sql: string;

@@ -10,8 +10,7 @@ import { CommandFailure } from "../client-session/command-failure.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { memoryTypes, type MemoryType } from "./memory-commands.ts";
 import { shownTime } from "./memory-lines.ts";
-import { parseTime } from "./recall-command.ts";
-import { parseCount, type Bind, type Session } from "../client-session/session.ts";
+import { parseCount, parseTime, type Bind, type Session } from "../client-session/session.ts";
 
 interface ForgetFlags {
   readonly topic?: string;
@@ -61,7 +60,7 @@ function forgetCommand(bind: Bind): Command {
     "palimpsest forget --topic theme --superseded --yes",
     async (session, flags, ids) => {
       const { topic: topicKey, session: sessionId, source, subject, type: types, since, until } = flags;
-      const given = { topicKey, sessionId, source, subject, types, createdFrom: since, createdTo: until };
+      const given = { topicKey, sessionId, source, subject, types, since, until };
       const conditions = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
       const hasConditions = Object.keys(conditions).length > 0;
       if (hasConditions === ids.length > 0)

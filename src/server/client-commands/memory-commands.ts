@@ -5,7 +5,7 @@ import { fromWire, toWire } from "../../../clients/typescript/src/codec.ts";
 import { CommandFailure } from "../client-session/command-failure.ts";
 import { readInput, readLines } from "../client-session/input.ts";
 import { printMemories, printMemory } from "./memory-lines.ts";
-import { parseCount, type Bind, type Session } from "../client-session/session.ts";
+import { parseCount, parseTime, type Bind, type Session } from "../client-session/session.ts";
 
 /** The types of memories. */
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
@@ -39,6 +39,8 @@ interface ListFlags {
   readonly source?: string;
   readonly subject?: string;
   readonly filter?: JsonObject;
+  readonly since?: number;
+  readonly until?: number;
   readonly superseded?: boolean;
   readonly completed?: boolean;
   readonly proposed?: boolean;
@@ -174,6 +176,8 @@ function listCommand(bind: Bind): Command {
     .option("--source <agent>", "of this agent")
     .option("--subject <whom>", "about this one")
     .addOption(new Option("--filter <json>", "whose metadata meets it").argParser(parseObject))
+    .addOption(new Option("--since <time>", "stored at or after this time").argParser(parseTime))
+    .addOption(new Option("--until <time>", "stored before this time").argParser(parseTime))
     .option("--superseded", "also those that were superseded")
     .option("--completed", "also tasks that are done")
     .option("--proposed", "those that wait for a review instead")
@@ -181,9 +185,9 @@ function listCommand(bind: Bind): Command {
     .option("--at <state>", "as it was: a checkpoint, a transaction id or a time")
     .addOption(new Option("--limit <count>", "so many at most").argParser(parseCount).default(listDefault));
   return bind<ListFlags>(command, "palimpsest list --type fact --limit 20", async (session, flags) => {
-    const { type, topic: topicKey, session: sessionId, source, subject, filter } = flags;
+    const { type, topic: topicKey, session: sessionId, source, subject, filter, since, until } = flags;
     const conditions: MemoryConditions = {
-      ...{ topicKey, sessionId, source, subject, filter, types: type?.join(",") },
+      ...{ topicKey, sessionId, source, subject, filter, since, until, types: type?.join(",") },
       ...(flags.superseded && { includeSuperseded: true }),
       ...(flags.completed && { includeCompleted: true }),
       ...(flags.proposed && { status: "proposed" }),

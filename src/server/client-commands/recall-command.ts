@@ -2,7 +2,7 @@
  * `palimpsest recall`: what is remembered about a question, and with `--explain` why: the words that matched, marked
  * where they stand, the channels that found it, and what came near and was left out.
  */
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import type { Memory, NearMiss, RecallResponse, Turn } from "../../../clients/typescript/src/index.ts";
 import { toWire } from "../../../clients/typescript/src/codec.ts";
 import { eachWord, indexForm } from "../../model/text/tokens.ts";
@@ -12,7 +12,7 @@ import type { Output } from "../terminal/output.ts";
 import { visibleText } from "../terminal/visible-text.ts";
 import { memoryTypes, parseObject, type MemoryType } from "./memory-commands.ts";
 import { shownTime, shownValue } from "./memory-lines.ts";
-import { parseCount, type Bind } from "../client-session/session.ts";
+import { parseCount, parseTime, type Bind } from "../client-session/session.ts";
 
 interface RecallFlags {
   readonly k?: number;
@@ -39,13 +39,6 @@ const emptyReasons: Readonly<Record<string, string>> = {
   vetoed: "words match, but what is meant is far from the question",
   vector_skipped: "the vector was not looked for",
 };
-
-/** A time of a flag, in Unix milliseconds. */
-export function parseTime(text: string): number {
-  const timeMs = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
-  if (Number.isSafeInteger(timeMs) && timeMs >= 0) return timeMs;
-  throw new InvalidArgumentError("It must be Unix milliseconds or a time such as 2026-01-31T12:00Z.");
-}
 
 export function recallCommand(bind: Bind): Command {
   const command = new Command("recall")

@@ -243,3 +243,10 @@ export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("It must be a whole number, at least 1.");
 }
+
+/** A time of a flag, in Unix milliseconds. */
+export function parseTime(text: string): number {
+  const timeMs = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
+  if (Number.isSafeInteger(timeMs) && timeMs >= 0) return timeMs;
+  throw new InvalidArgumentError("It must be Unix milliseconds or a time such as 2026-01-31T12:00Z.");
+}

@@ -118,6 +118,7 @@ const listMemories: Tool = {
     types: typesArgument,
     topic: { type: "string", description: "Memories of exactly this topic only." },
     since: { type: "string", description: "Memories stored at or after this time, such as 2026-01-31T12:00:00Z." },
+    until: { type: "string", description: "Memories stored before this time; it must be later than since." },
     cursor: { type: "string", description: "next_cursor of the page before." },
     limit: { type: "integer", minimum: 1, maximum: 200, default: 20, description: "Memories on a page." },
   },
@@ -126,11 +127,12 @@ const listMemories: Tool = {
   always: ["memories", "txid"],
   effect: "reads",
   isIdempotent: true,
-  async run({ types, topic, since, cursor, limit = 20 }, visit) {
+  async run({ types, topic, since, until, cursor, limit = 20 }, visit) {
     const given = {
       types: (types as readonly string[] | undefined)?.join(","),
       topic_key: topic,
-      created_from: since === undefined ? undefined : toMilliseconds(since as string),
+      since: toMilliseconds("since", since as string | undefined),
+      until: toMilliseconds("until", until as string | undefined),
       cursor,
       limit,
     };
@@ -216,9 +218,10 @@ function answerWith(found: readonly JsonObject[], others: JsonObject, nothing: s
   return { structured, text: `${told}\n${listAsData("memories", memories)}${more}` };
 }
 
-function toMilliseconds(time: string): number {
+function toMilliseconds(field: string, time: string | undefined): number | undefined {
+  if (time === undefined) return undefined;
   const ms = Date.parse(time);
-  if (Number.isNaN(ms)) throw invalid("since must be a time such as 2026-01-31T12:00:00Z");
+  if (Number.isNaN(ms)) throw invalid(`${field} must be a time such as 2026-01-31T12:00:00Z`);
   return ms;
 }
 

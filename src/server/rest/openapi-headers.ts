@@ -4,7 +4,9 @@
  * Must not know: which calls take them.
  */
 import { idempotencyKeyCharsMax } from "../../service/call/idempotency.ts";
-import type { Schema } from "./openapi-constraints.ts";
+import type { DescField } from "@bufbuild/protobuf";
+import { CreateBranchRequestSchema, RewindBranchRequestSchema } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import { constrain, type Schema } from "./openapi-constraints.ts";
 import { atParameter } from "./rest-router.ts";
 
 type Json = { readonly [member: string]: unknown };
@@ -14,12 +16,12 @@ export const headerParameters = {
   "Service-Branch": headerParameter(
     "Service-Branch",
     "The branch, instead of in the path or query. Given twice with different values it is refused (400).",
-    { type: "string" },
+    asField(CreateBranchRequestSchema.field.name),
   ),
   "Service-Min-Txid": headerParameter(
     "Service-Min-Txid",
     "A transaction id that was answered before: the answer comes from that state or a later one.",
-    { type: "integer", format: "int64", minimum: 0 },
+    { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
   ),
   "Service-Consistency": headerParameter(
     "Service-Consistency",
@@ -29,7 +31,7 @@ export const headerParameters = {
   "Service-At": headerParameter(
     "Service-At",
     "The earlier state to read: a transaction id, the name of a checkpoint, or a time; as a header or in the query.",
-    { type: "string" },
+    asField(RewindBranchRequestSchema.field.to),
   ),
   "Service-Durability": headerParameter(
     "Service-Durability",
@@ -40,19 +42,21 @@ export const headerParameters = {
     "If-Match",
     "The tag that the answer of a read or of a write gave, in its quotes, or `*`: the write happens only if that is " +
       "what is there, and is refused (412) otherwise.",
-    { type: "string" },
+    { type: "string", pattern: '^([*]|"[0-9a-f]{64}")$' },
   ),
-  "If-None-Match": headerParameter(
+  "If-None-Match": headerParameter("If-None-Match", "A tag: the answer is 304 while that is what is there.", {
+    type: "string",
+  }),
+  "If-None-Match.write": headerParameter(
     "If-None-Match",
-    "Of a write, `*`: it happens only if there is nothing yet, and is refused (412) otherwise. Of a read, a tag: the " +
-      "answer is 304 while that is what is there.",
-    { type: "string" },
+    "The write happens only if there is nothing yet, and is refused (412) otherwise.",
+    { type: "string", enum: ["*"] },
   ),
   "Idempotency-Key": headerParameter(
     "Idempotency-Key",
     "Any text of the client's own, such as a UUID, that makes the call one that may be repeated: within a day the " +
       "same key gives the same answer, and nothing is done twice. With another request it is refused (409).",
-    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax },
+    { type: "string", minLength: 1, maxLength: idempotencyKeyCharsMax, pattern: "^[!#-~][ -~]*$" },
   ),
 } as const;
 
@@ -61,6 +65,11 @@ export const atQuery: Json = { ...headerParameters["Service-At"], name: atParame
 
 function headerParameter(name: string, description: string, schema: Schema): Json {
   return { name, in: "header", required: false, description, schema };
+}
+
+/** What a header may be that holds what a field of requests holds. */
+function asField(field: DescField): Schema {
+  return constrain(field, { type: "string" });
 }
 
 /** Headers of answers by their names. */

@@ -86,6 +86,7 @@ export class SchemaCollection {
           ? { type: [scalarSchema(field.scalar).type, "number"] }
           : scalarSchema(field.scalar);
       case "message":
+        if (options.objectOrNull) return { type: ["object", "null"] };
         return options.bareList ? this.bareList(field.message) : this.message(field.message);
       case "list":
         assert(field.listKind !== "enum", `${field.name} is a list of enum values`);

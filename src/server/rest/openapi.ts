@@ -91,7 +91,7 @@ export const plainRoutes: { readonly [path: string]: Json } = {
 };
 
 function plainRoute(operationId: string, description: string, security: readonly Json[], responses: Json): Json {
-  const refusals = security.length > 0 ? { 401: refusal(["unauthorized"]) } : {};
+  const refusals = security.length > 0 ? { 401: refusal(["unauthorized"]), 403: refusal(["forbidden"]) } : {};
   const summary = summarize(description);
   return { operationId, tags: ["Node"], summary, description, security, responses: { ...responses, ...refusals } };
 }
@@ -182,15 +182,21 @@ function listHeaderNames(endpoint: AnyEndpoint): readonly (keyof typeof headerPa
   const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
   const repeatable = endpoint.rule.idempotencyKey ? (["Idempotency-Key"] as const) : [];
   return [
-    "Service-Branch",
+    // Where the path names the branch, the header could only repeat it.
+    ...(takesBranchInPath(endpoint) ? [] : (["Service-Branch"] as const)),
     "Service-Min-Txid",
     "Service-Consistency",
     ...(endpoint.rule.at ? (["Service-At"] as const) : []),
     ...durability,
     ...repeatable,
     ...(takesIfMatch(endpoint) ? (["If-Match"] as const) : []),
-    ...(takesIfNoneMatch(endpoint) || isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
+    ...(takesIfNoneMatch(endpoint) ? (["If-None-Match.write"] as const) : []),
+    ...(isTaggedRead(endpoint) ? (["If-None-Match"] as const) : []),
   ];
+}
+
+function takesBranchInPath({ segments }: AnyEndpoint): boolean {
+  return segments.some((segment) => segment.kind === "field" && segment.field.name === "branch");
 }
 
 function mayWrite(endpoint: AnyEndpoint): boolean {
@@ -198,7 +204,7 @@ function mayWrite(endpoint: AnyEndpoint): boolean {
 }
 
 function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {
-  const { bodyFields, bodyField, method } = endpoint;
+  const { bodyFields, bodyField, method, rule } = endpoint;
   const required = bodyFields.some(isRequired);
   if (bodyField === "*")
     return {
@@ -207,7 +213,7 @@ function describeRequestBody(endpoint: AnyEndpoint, schemas: SchemaCollection): 
         "application/json": { schema: schemas.referBody(method.input, bodyFields), ...bodyExample(endpoint) },
       },
     };
-  return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
+  return { required, description: "The raw value.", content: { [rule.rawType || "*/*"]: { schema: {} } } };
 }
 
 function describeSuccess(endpoint: AnyEndpoint, schemas: SchemaCollection): Json {

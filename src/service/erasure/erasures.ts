@@ -14,6 +14,7 @@ import type { Answer, Target } from "../../engine/api/protocol.ts";
 import { recordsVersion, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import { isRecordTarget } from "../../model/erasure-records.ts";
+import { ErasedNames, type KnownErasures } from "./erased-names.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
@@ -58,11 +59,13 @@ const nothingThere: ReadonlySet<ErrorCode> = new Set([
 export class Erasures {
   readonly #parts: EraserParts;
   readonly #eraser: Eraser;
+  readonly #names: ErasedNames;
   /** Erasures that are under way, by what they erase: requests for the same share the outcome. */
   readonly #underWay = new Map<string, Promise<Requested>>();
 
   constructor(parts: EraserParts) {
     this.#parts = parts;
+    this.#names = new ErasedNames(parts.coupons);
     this.#eraser = new Eraser(parts, (coupon) => this.#carryOut(coupon));
   }
 
@@ -149,15 +152,9 @@ export class Erasures {
     }
   }
 
-  /** Every coupon of a database, whatever became of its erasure. */
-  async all(uuid: string): Promise<readonly ErasureCoupon[]> {
-    const all: ErasureCoupon[] = [];
-    for (let before: string | undefined; ;) {
-      const { coupons, next } = await this.#parts.coupons.list(uuid, before);
-      all.push(...coupons);
-      if (next === undefined) return all;
-      before = next;
-    }
+  /** What erasures of the database have erased, by name, whatever became of each. */
+  names(uuid: string): Promise<KnownErasures> {
+    return this.#names.of(uuid);
   }
 
   /** The coupon of that id; throws not_found. */

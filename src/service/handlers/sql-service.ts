@@ -15,12 +15,12 @@ import type { NodeParts } from "./node-parts.ts";
 
 function parseBatch(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
   let textBytes = 0;
-  const statements = request.stmts.map((statement) => {
+  const statements = request.stmts.map((statement, at) => {
     // The texts of a batch together are bounded like one: they are read on the main thread.
     textBytes += statement.q.length;
     if (textBytes > limits.sqlTextBytesMax)
       throw invalid(`the statements of a batch may hold ${limits.sqlTextBytesMax} bytes of SQL together`);
-    checkUserSql(statement.q);
+    checkStatement(at, statement.q);
     return { text: statement.q, paramsJson: jsonText(statement, "params") };
   });
   // Each result is a value of its own, with its list of rows.
@@ -30,6 +30,16 @@ function parseBatch(request: ExecuteSqlRequest, valuesMax: number | undefined): 
     mayWrite: true,
     ...present({ valuesMax: valuesMax === undefined ? undefined : valuesMax - 2 * statements.length }),
   };
+}
+
+/** Refuses what the guard refuses, and names the statement as its refusal by the database would. */
+function checkStatement(at: number, text: string): void {
+  try {
+    checkUserSql(text);
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    throw new ServiceError(error.code, `statement ${at}: ${error.message}`, error.detail);
+  }
 }
 
 function resultMessage(result: SqlStatementResult): SqlResult {

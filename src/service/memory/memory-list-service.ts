@@ -25,7 +25,7 @@ function parseTarget(request: ListMemoriesRequest | ForgetMemoriesRequest): Link
 
 /** What both requests have in common. */
 function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): ListInput {
-  const { createdFrom, createdTo } = request;
+  const { since, until } = request;
   return {
     includeSuperseded: request.includeSuperseded,
     includeCompleted: request.includeCompleted,
@@ -34,8 +34,8 @@ function parseConditions(request: ListMemoriesRequest | ForgetMemoriesRequest): 
       sessionId: request.sessionId,
       source: request.source,
       subject: request.subject,
-      createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
-      createdToMs: createdTo === undefined ? undefined : Number(createdTo),
+      createdFromMs: since === undefined ? undefined : Number(since),
+      createdToMs: until === undefined ? undefined : Number(until),
       states: request.status?.split(","),
       validAtMs: toNumber(request.validAt),
       derivedFrom: parseTarget(request),

@@ -1,33 +1,43 @@
 /**
- * What erasures of a database have erased, by name: what an import must not bring back.
+ * Which of a database's erasures the records of an import may speak of.
  *
- * Always true: every coupon counts, whatever became of it, as its erasure was asked for; of those that are completed
- * nothing else is known. Only ids that the import names are looked for.
+ * Always true: every text and number of a record counts as a part of a name, and every folder above a path, so that
+ * nothing that was erased is missed; what is found besides is judged where the record is written. Must not know:
+ * coupons, which kinds of records there are.
  */
-import type { ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasedNames } from "../../model/transfer/erased.ts";
+import { readRecord } from "../../model/transfer/transfer.ts";
+import type { NamePart } from "../erasure/erased-book.ts";
+import type { KnownErasures } from "../erasure/erased-names.ts";
 
-/** All that is known of a database's erasures. */
-export interface KnownErasures {
-  readonly memoryIds: ReadonlySet<string>;
-  readonly targets: ErasedNames["targets"];
-}
+/** A path is no longer. */
+const pathCharsMax = 1_024;
 
-/** The names that these coupons speak of. */
-export function knownErasures(coupons: readonly ErasureCoupon[]): KnownErasures {
-  const targets = coupons.flatMap(({ target, requestedAtMs: untilMs }): ErasedNames["targets"] => {
-    if (target.kind === "memory" || target.kind === "topic") return [];
-    return [{ target, untilMs }];
-  });
-  return { memoryIds: new Set(coupons.flatMap(({ memoryIds }) => memoryIds)), targets };
-}
-
-/** Of the names those that the text of the records may hold. */
+/** Of the names those that the records may speak of. Throws invalid_request, which names the line that is no record. */
 export function namesIn(
-  texts: readonly { readonly text: string }[],
-  { memoryIds, targets }: KnownErasures,
+  records: readonly { readonly line: number; readonly text: string }[],
+  erasures: KnownErasures,
 ): ErasedNames {
-  if (memoryIds.size === 0) return { memoryIds: [], targets };
-  const named = texts.flatMap(({ text }) => text.match(/mem_[0-9A-Z]{26}/g) ?? []);
-  return { memoryIds: [...new Set(named)].filter((id) => memoryIds.has(id)), targets };
+  if (erasures.isEmpty) return { memoryIds: [], targets: [] };
+  return erasures.find(records.map(({ line, text }) => partsOf(readRecord(line, text).parsed)));
+}
+
+function partsOf(record: unknown): ReadonlySet<NamePart> {
+  const parts = new Set<NamePart>();
+  const left = [record];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value === "number") parts.add(value);
+    else if (typeof value === "string") addText(parts, value);
+    else if (Array.isArray(value)) for (const one of value as unknown[]) left.push(one);
+    else if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value))
+      for (const one of Object.values(value)) left.push(one);
+  }
+  return parts;
+}
+
+function addText(parts: Set<NamePart>, text: string): void {
+  parts.add(text);
+  if (text.length > pathCharsMax) return;
+  for (let at = text.indexOf("/"); at >= 0; at = text.indexOf("/", at + 1)) parts.add(text.slice(0, at));
 }

@@ -20,7 +20,8 @@ import {
 import { checkUserSql } from "../../sqlite/sql-authorizer.ts";
 import { engineOptions, type Context } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
-import { type KnownErasures, knownErasures, namesIn } from "./erased-names.ts";
+import type { KnownErasures } from "../erasure/erased-names.ts";
+import { namesIn } from "./erased-names.ts";
 import { firstState, type LineState, type RecordLine, recordWindows } from "./import-lines.ts";
 import { isCounts, isHash, readCursor, writeCursor } from "./opaque-cursor.ts";
 
@@ -102,7 +103,7 @@ class ImportCall {
   #checkpoint: string | undefined;
   readonly #left: Imported["left"][number][] = [];
   readonly #errors: { readonly line: number; readonly message: string }[] = [];
-  #erased: KnownErasures = { memoryIds: new Set(), targets: [] };
+  #erased: KnownErasures | undefined;
 
   constructor(node: NodeParts, context: Context, target: Target, request: ImportRequest) {
     this.#node = node;
@@ -119,7 +120,7 @@ class ImportCall {
 
   async run(): Promise<ImportAnswer> {
     const { bytes, dryRun } = this.#request;
-    this.#erased = knownErasures(await this.#node.erasures.all(this.#target.uuid));
+    this.#erased = await this.#node.erasures.names(this.#target.uuid);
     // Where the windows that are whole end.
     let done = { ...this.#state };
     const windows = recordWindows(bytes, this.#state, windowBytes);
@@ -190,7 +191,7 @@ class ImportCall {
   }
 
   #input(records: readonly RecordLine[]) {
-    const erased = namesIn(records, this.#erased);
+    const erased = namesIn(records, this.#erased!);
     return { records: records.map(({ line, text }) => ({ line, text })), mode: this.#mode, erased };
   }
 

@@ -35,8 +35,8 @@ class MintNamespaceTokenRequest(TypedDict, total=False):
 
 class PutNamespacePolicyRequest(TypedDict, total=False):
     """What ControlService.PutNamespacePolicy takes."""
-    policy: Required[Json]
-    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
+    policy: Required[Mapping[str, Json] | None]
+    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
 
 
 class MemoryInputDict(TypedDict, total=False):
@@ -125,10 +125,10 @@ class ForgetMemoriesRequest(TypedDict, total=False):
     """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str | None
     """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
-    created_from: int | None
-    """Memories stored at or after this time, in Unix milliseconds."""
-    created_to: int | None
-    """Memories stored before this time, in Unix milliseconds."""
+    since: int | None
+    """Memories stored at or after this time, in Unix milliseconds. Absent: from the first."""
+    until: int | None
+    """Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
     filter: Mapping[str, Json] | None
     """Memories whose metadata meets this filter only, in the language of DataService.FindDocs."""
     include_superseded: bool | None
@@ -329,7 +329,7 @@ class CalibrateRequest(TypedDict, total=False):
 
 class PutProfilePolicyRequest(TypedDict, total=False):
     """What MemoryService.PutProfilePolicy takes."""
-    policy: Required[Json]
+    policy: Required[Mapping[str, Json] | None]
     """The profile's own policy document, or null to clear it. The fields of a namespace's policy but `audit`."""
 
 
@@ -680,7 +680,7 @@ class CreateBranchRequest(TypedDict, total=False):
     ttl: int | None
     """Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays."""
     at: str | float | None
-    """The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now."""
+    """The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B)."""
 
 
 class CreateCheckpointRequest(TypedDict, total=False):
@@ -692,7 +692,7 @@ class CreateCheckpointRequest(TypedDict, total=False):
 class RewindBranchRequest(TypedDict, total=False):
     """What BranchService.RewindBranch takes."""
     to: Required[str | float]
-    """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404)."""
+    """A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B)."""
 
 
 class UndoRequest(TypedDict, total=False):
@@ -763,10 +763,10 @@ class ListMemoriesQuery(TypedDict, total=False):
     """Memories of this session only. Must be 1 to 128 bytes of UTF-8 text."""
     source: str
     """Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text."""
-    created_from: int
-    """Memories stored at or after this time, in Unix milliseconds."""
-    created_to: int
-    """Memories stored before this time, in Unix milliseconds."""
+    since: int
+    """Memories stored at or after this time, in Unix milliseconds. Absent: from the first."""
+    until: int
+    """Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last."""
     filter: str
     """Memories whose metadata meets this filter only: JSON in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object."""
     include_superseded: bool
@@ -1046,7 +1046,7 @@ class ListDocCollectionsQuery(TypedDict, total=False):
     limit: int
     """How many collections, at most 1000."""
     after: str
-    """Only collections whose names come after this one."""
+    """Only collections whose names come after this one. Must be 1 to 64 characters of letters, digits, _ and -."""
 
 
 class ListVectorsQuery(TypedDict, total=False):
@@ -1126,11 +1126,11 @@ class SearchFilesQuery(TypedDict, total=False):
 class DiffStatesQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/diff."""
     from_: str
-    """The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`."""
+    """The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B)."""
     from_branch: str
     """The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .."""
     to: str
-    """The later state, named as `from` is. Absent: the newest."""
+    """The later state, named as `from` is. Absent: the newest. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B)."""
     limit: int
     """How many differences on a page, at most 1000; more are given as 1000."""
     cursor: str

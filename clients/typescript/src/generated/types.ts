@@ -72,8 +72,8 @@ export interface NamespacePolicy {
 
 /** What ControlService.PutNamespacePolicy takes. */
 export interface PutNamespacePolicyRequest {
-  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
-  readonly policy: Json;
+  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
+  readonly policy: JsonObject | null;
 }
 
 /** What ControlService.ReadAudit gives. */
@@ -492,10 +492,10 @@ export interface ForgetMemoriesRequest {
   readonly sessionId?: string | null | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | null | undefined;
-  /** Memories stored at or after this time, in Unix milliseconds. */
-  readonly createdFrom?: number | null | undefined;
-  /** Memories stored before this time, in Unix milliseconds. */
-  readonly createdTo?: number | null | undefined;
+  /** Memories stored at or after this time, in Unix milliseconds. Absent: from the first. */
+  readonly since?: number | null | undefined;
+  /** Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
+  readonly until?: number | null | undefined;
   /** Memories whose metadata meets this filter only, in the language of DataService.FindDocs. */
   readonly filter?: JsonObject | null | undefined;
   /** Also memories that were superseded. */
@@ -1033,7 +1033,7 @@ export interface ProfilePolicy {
 /** What MemoryService.PutProfilePolicy takes. */
 export interface PutProfilePolicyRequest {
   /** The profile's own policy document, or null to clear it. The fields of a namespace's policy but `audit`. */
-  readonly policy: Json;
+  readonly policy: JsonObject | null;
 }
 
 /** What DataService.AppendTurn takes. */
@@ -1951,7 +1951,7 @@ export interface CreateBranchRequest {
   readonly from?: string | null | undefined;
   /** Lifetime in seconds, after which the branch is gone (`branch_not_found`). Absent: it stays. */
   readonly ttl?: number | null | undefined;
-  /** The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. */
+  /** The state to fork: a checkpoint's name of the branch that is forked, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Absent: the state it has now. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B). */
   readonly at?: string | number | null | undefined;
 }
 
@@ -2055,7 +2055,7 @@ export interface Checkpoint {
 
 /** What BranchService.RewindBranch takes. */
 export interface RewindBranchRequest {
-  /** A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). */
+  /** A checkpoint's name, a transaction id in decimal (on REST a JSON number too), or a time such as `2026-01-31T12:00:00Z`. Unknown, or outside the window that can be restored: `not_found` (404). Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B). */
   readonly to: string | number;
 }
 
@@ -2243,10 +2243,10 @@ export interface ListMemoriesQuery {
   readonly sessionId?: string | undefined;
   /** Memories that this agent ingested only. Must be 1 to 256 bytes of UTF-8 text. */
   readonly source?: string | undefined;
-  /** Memories stored at or after this time, in Unix milliseconds. */
-  readonly createdFrom?: number | undefined;
-  /** Memories stored before this time, in Unix milliseconds. */
-  readonly createdTo?: number | undefined;
+  /** Memories stored at or after this time, in Unix milliseconds. Absent: from the first. */
+  readonly since?: number | undefined;
+  /** Memories stored before this time, in Unix milliseconds; must be later than `since`. Absent: to the last. */
+  readonly until?: number | undefined;
   /** Memories whose metadata meets this filter only: JSON in the language of DataService.FindDocs. A memory without metadata counts as one with an empty object. */
   readonly filter?: string | undefined;
   /** Also memories that were superseded. */
@@ -2538,7 +2538,7 @@ export interface FindDocsQuery {
 export interface ListDocCollectionsQuery {
   /** How many collections, at most 1000. */
   readonly limit?: number | undefined;
-  /** Only collections whose names come after this one. */
+  /** Only collections whose names come after this one. Must be 1 to 64 characters of letters, digits, _ and -. */
   readonly after?: string | undefined;
 }
 
@@ -2618,11 +2618,11 @@ export interface SearchFilesQuery {
 
 /** The query of GET /v1/db/{db}/diff. */
 export interface DiffStatesQuery {
-  /** The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. */
+  /** The earlier state: a transaction id, the name of a checkpoint, or a time such as `2026-01-31T12:00:00Z`. Absent: the newest state of `from_branch`. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B). */
   readonly from?: string | undefined;
   /** The branch of the earlier state. Absent: the branch of the later one; then `from` must be given. Must be 1 to 64 characters of letters, digits, ., _ and -, and not start with .. */
   readonly fromBranch?: string | undefined;
-  /** The later state, named as `from` is. Absent: the newest. */
+  /** The later state, named as `from` is. Absent: the newest. Must be a transaction id, the name of a checkpoint, or a time such as 2026-01-31T12:00:00Z (in a query, + is written %2B). */
   readonly to?: string | undefined;
   /** How many differences on a page, at most 1000; more are given as 1000. */
   readonly limit?: number | undefined;
