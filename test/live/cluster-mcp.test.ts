@@ -1,7 +1,7 @@
 /**
  * Tools of MCP at a node that does not hold the profile's database: the call is carried to the one that does, and is
- * answered as it is there, by both revisions of the protocol. Reads ask for the newest state, as an agent does that is
- * to find what it has just written: without that a node may answer from a copy of its own.
+ * answered as it is there, by both revisions of the protocol: also what was remembered through another node a moment
+ * before.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Cluster, clusterNeed, type ClusterNode, hasCluster } from "../support/cluster.ts";
@@ -17,8 +17,7 @@ describe.skipIf(!hasCluster || !inGate)(`MCP in a cluster${clusterNeed}`, { time
 
   test.each(revisions)("by %s each node answers the same, and the database stays where it is", async (revision) => {
     const profile = `mcp-${revision}`;
-    const headers = { "service-consistency": "primary" };
-    const connect = (node: ClusterNode) => connectMcp(`${node.address}/mcp/fleet/${profile}`, revision, { headers });
+    const connect = (node: ClusterNode) => connectMcp(`${node.address}/mcp/fleet/${profile}`, revision);
     const first = await connect(cluster.nodes[0]!);
     const stored = await first.ok("remember", { type: "fact", summary: "The lamp is lit at dusk", topic: "lamp" });
     expect(stored).toMatchObject({ status: "created", txid: 1 });

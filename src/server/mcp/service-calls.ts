@@ -11,7 +11,7 @@ import { assert } from "../../base/faults/assert.ts";
 import { invalid } from "../../base/faults/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
-import { ClientGone, type Dispatch } from "../../service/call/call.ts";
+import { callHeaderNames, ClientGone, type Dispatch } from "../../service/call/call.ts";
 import { type AnyEndpoint, isStream } from "../../service/call/methods.ts";
 import type { Callers } from "../wire/callers.ts";
 import { type BodyDecoder, compileBody } from "../wire/json-decoder.ts";
@@ -30,6 +30,12 @@ export interface ServiceCallsOptions {
   readonly world: World;
   readonly log: Log;
 }
+
+/**
+ * What a tool reads unless its client asks for less: a model that has remembered something is to find it in its next
+ * call, at whatever node, and no client of the protocol carries the id of a transaction from one call to the next.
+ */
+const consistencyDefault = "primary";
 
 /** A method with its decoder. */
 interface Route {
@@ -72,7 +78,9 @@ export class ServiceCalls {
         trace: visit.trace,
         deadlineMs: undefined,
       };
-      const result = await dispatch(new WireCall(known, callers, request, response, headers));
+      const consistency = (request.headers[callHeaderNames.consistency] as string | undefined) ?? consistencyDefault;
+      const given = { consistency, ...headers };
+      const result = await dispatch(new WireCall(known, callers, request, response, given));
       visit.end("ok");
       return { body: readBody(endpoint, result.message) as Body, headers: new Map(result.headers) };
     } catch (error) {
