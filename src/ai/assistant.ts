@@ -16,7 +16,7 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
-import { parseHost, isSelfHosted } from "./hosts.ts";
+import { parseHost, isSelfHosted } from "../egress/hosts.ts";
 import { classifyStatus, ModelFailure, retryAfterMs } from "./model-failure.ts";
 
 /** Calls of one model under way; each waits for seconds, and they must not take all of the node's places. */

@@ -15,7 +15,7 @@ import { sleep, type World } from "../base/world.ts";
 import { Breaker, type AttemptOutcome } from "./breaker.ts";
 import { embedProviders, findTraits, type EmbedProvider, type EmbedUse } from "./embedding-models.ts";
 import { EmbeddingsClient } from "./embeddings-client.ts";
-import { parseHost } from "./hosts.ts";
+import { parseHost } from "../egress/hosts.ts";
 import { ModelFailure, type ModelFailureKind } from "./model-failure.ts";
 
 /** Texts, and bytes of text, in one request: well under what providers take, however a model counts tokens. */

@@ -197,6 +197,19 @@ describe("every route has a method", () => {
     expect(await holds(db)).toEqual(["on main"]);
   });
 
+  test("of webhooks", async () => {
+    const db = client.profile("acme", "hooked");
+    await db.remember({ type: "fact", topicKey: "t", summary: "one" });
+    const hook = await db.webhooks.create("https://localhost:1/x", { kinds: ["memory"], description: "d" });
+    expect(await db.webhooks.list()).toMatchObject([{ id: hook.id, state: "active", kinds: ["memory"] }]);
+    expect(await db.webhooks.update(hook.id, { paused: true })).toMatchObject({ pausedBecause: "asked" });
+    expect(await db.webhooks.test(hook.id)).toMatchObject({ delivered: false, reason: "address" });
+    expect(await all(db.webhooks.failures(hook.id))).toEqual([]);
+    expect(await db.webhooks.redeliver(hook.id, { txids: [1] })).toEqual({ count: 0 });
+    await db.webhooks.delete(hook.id);
+    await expect(db.webhooks.test(hook.id)).rejects.toBeInstanceOf(Palimpsest.NotFound);
+  });
+
   test("of exports and imports", async () => {
     const db = client.profile("acme", "mover");
     await db.remember({ type: "fact", topicKey: "t", summary: "to be moved", subject: "ada" });

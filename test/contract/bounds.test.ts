@@ -9,6 +9,9 @@ import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf
 import { describe, expect, it } from "vitest";
 import { limits } from "../../src/base/limits.ts";
 import { scopeOrder } from "../../src/control/access/identity.ts";
+import { urlBytesMax } from "../../src/egress/guarded-post.ts";
+import { webhookDescriptionBytesMax, webhookFailuresMax } from "../../src/format/records/webhook.ts";
+import { changeNames } from "../../src/model/core/change-notes.ts";
 import { auditOutcomes } from "../../src/format/audit/audit-event.ts";
 import {
   contextLinesMax,
@@ -52,6 +55,11 @@ const exceptions: Readonly<Record<string, string>> = {
   "ForgetMemoryRequest.id": "one that no memory has is not_found, whatever it looks like",
   "CreateErasureRequest.memory_id": "one that no memory has is not_found, whatever it looks like",
   "GetErasureRequest.id": "one that no erasure has is not_found, whatever it looks like",
+  "UpdateWebhookRequest.id": "one that no webhook has is not_found, whatever it looks like",
+  "DeleteWebhookRequest.id": "one that no webhook has is not_found, whatever it looks like",
+  "TestWebhookRequest.id": "one that no webhook has is not_found, whatever it looks like",
+  "ListWebhookFailuresRequest.id": "one that no webhook has is not_found, whatever it looks like",
+  "RedeliverWebhookRequest.id": "one that no webhook has is not_found, whatever it looks like",
   "CalibrateRequest.seed": "every number is one",
   "GetFileRequest.version": "every number is one; a version that is not there is not_found",
   "FileEdit.after_line": "every number is one; which lines there are, the file says",
@@ -194,6 +202,13 @@ const bounds: Readonly<Record<string, Bounds>> = {
   "CreateBranchRequest.ttl": range(1, limits.ttlSecsMax),
   "WatchRequest.after": time,
   "UndoRequest.txid": seq,
+  "CreateWebhookRequest.url": bytes(urlBytesMax),
+  "CreateWebhookRequest.after": time,
+  "CreateWebhookRequest.description": bytesOrNone(webhookDescriptionBytesMax),
+  "UpdateWebhookRequest.url": bytes(urlBytesMax),
+  "UpdateWebhookRequest.description": bytesOrNone(webhookDescriptionBytesMax),
+  "RedeliverWebhookRequest.txids": { ...itemsOrNone(webhookFailuresMax), each: seq },
+  "WebhookKinds.values": { ...itemsOrNone(Object.keys(changeNames).length), each: oneOf(Object.keys(changeNames)) },
   "MemoryTypeList.values": { each: oneOf(memoryTypes) },
 };
 

@@ -72,6 +72,9 @@ const added: typeof specified = [
   ["SERVICE_EXTRACT_BASE_URL", "provider default", "extractBaseAddress", undefined],
   ["SERVICE_CREDENTIAL_RATE", "no bound", "credentialRate", undefined],
   ["SERVICE_CREDENTIAL_CONCURRENCY", "no bound", "credentialConcurrency", undefined],
+  ["SERVICE_WEBHOOKS", "on", "webhooks", "on"],
+  ["SERVICE_WEBHOOK_HOSTS", "none", "webhookHosts", undefined],
+  ["SERVICE_WEBHOOK_RETRY_SECS", "5,30,120,600,1800,7200", "webhookRetrySecs", [5, 30, 120, 600, 1_800, 7_200]],
   ["SERVICE_ACCEPT_ROLLBACK", "unset", "acceptRollback", undefined],
 ];
 

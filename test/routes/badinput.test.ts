@@ -70,7 +70,10 @@ function wrongTexts(field: DescField): readonly string[] {
   const options = getOption(field, json);
   if (options.bareList) return ["{}", '"x"', "5", "true", '{"values":[]}', "[{}]", "[[]]"];
   if (options.orderedObject) return ["[]", '"x"', "5", '{"a":"up"}', '{"a":1.5}'];
-  if (field.fieldKind === "list") return ["{}", '"x"', "5", "true", "[5]", "[null]", "[[]]"];
+  if (field.fieldKind === "list") {
+    const element = field.listKind === "scalar" && integers.has(field.scalar) ? ["[-1]", '["5"]', "[1.5]"] : ["[5]"];
+    return ["{}", '"x"', "5", "true", "[null]", "[[]]", ...element];
+  }
   if (field.fieldKind === "message") {
     if (field.message.typeName === "google.protobuf.Value") return [];
     return ["[]", '"x"', "5", "true"];

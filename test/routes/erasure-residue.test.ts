@@ -18,6 +18,7 @@ import { decodeSegments } from "../../src/format/history/segment.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
 import type { BranchedDatabase } from "../support/branched-database.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
+import { Receiver } from "../support/receiver.ts";
 import { seeded } from "../support/random.ts";
 import { ok, startService } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -349,12 +350,18 @@ test(
   { timeout: 1_800_000 },
   async () => {
     const directory = temporaryDirectory();
-    const service = await startService({ SERVICE_GC_GRACE_SECS: "1" }, directory);
+    const webhooks = { SERVICE_WEBHOOK_HOSTS: "127.0.0.1", SERVICE_WEBHOOK_RETRY_SECS: "1" };
+    const service = await startService({ SERVICE_GC_GRACE_SECS: "1", ...webhooks }, directory);
     const profile = new ErasingProfile(service.wire("grpc"), "acme");
     const life = new Life(profile, 7);
     try {
       // History is cut and collected all the while.
       await profile.policy({ erasure: { grace_secs: 0 }, audit: { enabled: true } });
+      // A webhook gives up what it is told, one transaction after the other, and keeps a list of it.
+      await profile.add({ summary: "the first one" });
+      const receiver = await Receiver.start(() => 500);
+      const { id: webhook } = (await ok(profile.database.call("WebhookService.CreateWebhook", { url: receiver.url })))
+        .body;
       await life.run(operations);
       await life.eraseEverywhere();
       expect(life.erased.size).toBeGreaterThan(operations / 40);
@@ -364,6 +371,9 @@ test(
         const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
         expect(receipt.payload.evidence.traces.hits).toBe(0);
       }
+      expect(receiver.posts.length).toBeGreaterThan(10);
+      const failures = await ok(profile.database.call("WebhookService.ListWebhookFailures", { id: webhook }));
+      expect(failures.body.failures.length).toBeGreaterThan(5);
       // A list gives the newest ones only: of the others, none may be left unfinished either.
       await expectFinished(directory, 60_000 + 60 * operations);
       const { hits, others } = await search(directory, life);

@@ -70,6 +70,7 @@ onBoth(
         "ai_egress.embed": "allow",
         "audit.enabled": false,
         "audit.include_reads": false,
+        "egress.webhooks": "allow",
         "audit.include_data": false,
         "erasure.grace_secs": 86_400,
         "erasure.purge_on_forget": false,

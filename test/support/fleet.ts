@@ -14,6 +14,8 @@ import { limits } from "../../src/base/limits.ts";
 import { AuditLog } from "../../src/control/audit/audit-log.ts";
 import { CopyRecords } from "../../src/control/databases/copy-records.ts";
 import { Databases } from "../../src/control/databases/databases.ts";
+import { WebhookSignatures } from "../../src/control/access/webhook-signatures.ts";
+import { BranchSignals } from "../../src/service/feed/branch-signals.ts";
 import { Receipts } from "../../src/control/access/receipts.ts";
 import { buildSigningKey } from "../../src/control/access/signing-key.ts";
 import type { EngineClient } from "../../src/engine/threads/client.ts";
@@ -196,7 +198,8 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     readPolicy: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }),
     ...(!isAlone && { tends: async (namespace: string) => shards.has(computeShard(`audit/${namespace}`)) }),
   });
-  const receipts = new Receipts(await buildSigningKey(generateKeyPairSync("ed25519").privateKey));
+  const key = await buildSigningKey(generateKeyPairSync("ed25519").privateKey);
+  const receipts = new Receipts(key);
   const jobs = new Jobs({
     world,
     log: silentLog,
@@ -207,6 +210,9 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     databases: new Databases(store, world),
     policies: {} as Policies,
     receipts,
+    signatures: new WebhookSignatures(key),
+    signals: new BranchSignals(world),
+    config: { webhooks: "on", webhookHosts: undefined, webhookRetrySecs: [5] },
     audit,
     nodeId: node.id,
     gcGraceMs: 600_000,

@@ -25,6 +25,7 @@ export function sampleRequests(db: string, at: Profile): ReadonlyMap<string, Req
     ...fileSamples(db),
     ...branchSamples(db),
     ...transferSamples(db),
+    ...webhookSamples(db),
   ]);
   const missing = endpoints.filter(({ name }) => !samples.has(name));
   if (missing.length > 0) throw new Error(`no sample request for ${missing.map(({ name }) => name).join(", ")}`);
@@ -53,6 +54,20 @@ function transferSamples(db: string): [string, Request][] {
   return [
     ["TransferService.Export", { db }],
     ["TransferService.Import", { db, records, mode: "skip", dry_run: true, checkpoint: "before" }],
+  ];
+}
+
+function webhookSamples(db: string): [string, Request][] {
+  const one = { db, id: "whk_01HF7YAT00000000000000000J" };
+  const given = { url: "https://example.org/hooks/x", kinds: ["kv"], description: "d" };
+  return [
+    ["WebhookService.CreateWebhook", { db, ...given, after: 0 }],
+    ["WebhookService.ListWebhooks", { db }],
+    ["WebhookService.UpdateWebhook", { ...one, ...given, paused: true }],
+    ["WebhookService.DeleteWebhook", one],
+    ["WebhookService.TestWebhook", one],
+    ["WebhookService.ListWebhookFailures", one],
+    ["WebhookService.RedeliverWebhook", { ...one, txids: [1], drop: true }],
   ];
 }
 

@@ -16,7 +16,7 @@ export const longTests = [
   "test/routes/{cluster-key,local-embedding}.test.ts",
   // Processes that are killed and disks that fail, over and over.
   "test/crash/{crash-points,faulty-disk,matrix-log,matrix-process,power-loss,sql-orphans}.test.ts",
-  "test/crash/{kill,mcp-kill,watch-kill}.test.ts",
+  "test/crash/{kill,mcp-kill,watch-kill,webhook-kill}.test.ts",
   "test/unit/engine/processes/{sql-kills,sql-pool,sql-process}.test.ts",
   "test/unit/store/file/{file-store-faults,file-store-races}.test.ts",
   // Fleets that are broken and mended, command by command.
@@ -31,7 +31,8 @@ export const longTests = [
   "test/unit/engine/database/slices.test.ts",
   "test/unit/server/idle-cost.test.ts",
   // Days of a clock, large transactions, long timelines, many vectors, byte after byte.
-  "test/routes/{durability,erasure,erasure-residue,erasure-runs,linearizable,shipping,shutdown,tls,watch}.test.ts",
+  "test/routes/{durability,erasure,erasure-residue,erasure-runs,linearizable,shipping,shutdown,tls}.test.ts",
+  "test/routes/{watch,webhooks}.test.ts",
   "test/unit/engine/compaction/compactor.test.ts",
   "test/unit/engine/database/transaction-bytes.test.ts",
   "test/unit/engine/erasure/erasure-runner.test.ts",

@@ -29,7 +29,7 @@ export interface ScannedFile extends SourceFile, MaskedSource {}
 /** From the ground up; folders of one row are neighbours that must not know each other. */
 export const floors: readonly (readonly string[])[] = [
   ["base"],
-  ["format"],
+  ["format", "egress"],
   ["store", "ai"],
   ["sqlite", "control"],
   ["model"],
@@ -45,6 +45,7 @@ export const floors: readonly (readonly string[])[] = [
 export const rooms: Readonly<Record<string, readonly string[]>> = {
   base: ["faults", "collections"],
   format: ["core", "audit", "keys", "records", "history", "erasure"],
+  egress: [],
   store: ["port", "etcd", "file", "s3"],
   ai: [],
   sqlite: ["pages", "connection", "wal"],
@@ -95,6 +96,7 @@ export const rooms: Readonly<Record<string, readonly string[]>> = {
     "call",
     "placement",
     "feed",
+    "webhooks",
     "erasure",
     "embedding",
     "jobs",
@@ -134,7 +136,8 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   base: ["pino", "ulid"],
   format: ["node:crypto", "node:zlib"],
   store: [...files, "node:crypto", "@aws-sdk/client-s3", "@bufbuild/protobuf", "@connectrpc/"],
-  ai: ["node:net", "openai", "@anthropic-ai/sdk"],
+  egress: ["node:dns/promises", "node:http", "node:https", "node:net"],
+  ai: ["openai", "@anthropic-ai/sdk"],
   sqlite: [...files, "node:url", "better-sqlite3"],
   control: ["node:crypto", "jose"],
   model: ["node:crypto", "re2js", "usearch"],

@@ -38,6 +38,7 @@ import type { CallOptions, Transport } from "./transport.ts";
 import { type ExportedLines, exportParts, importLines } from "./transfer.ts";
 import { Turns } from "./turns.ts";
 import { Vectors } from "./vectors.ts";
+import { Webhooks } from "./webhooks.ts";
 import { watch, type WatchOptions } from "./watch.ts";
 
 /** Parameters of a statement: a list binds by position, an object by name. */
@@ -47,10 +48,13 @@ export class Database {
   protected readonly scope: Scope;
   /** The tree of texts. */
   readonly files: Files;
+  /** The receivers that its changes are posted to. */
+  readonly webhooks: Webhooks;
 
   constructor(transport: Transport, name: string, branch = "main") {
     this.scope = new Scope(transport, name, branch);
     this.files = new Files(this.scope);
+    this.webhooks = new Webhooks(this.scope);
   }
 
   /** The database's name. */

@@ -8,6 +8,7 @@ export { Documents } from "./documents.ts";
 export { KeyValues, type Value } from "./kv.ts";
 export { Vectors } from "./vectors.ts";
 export { Files } from "./files.ts";
+export { Webhooks } from "./webhooks.ts";
 export { Turns } from "./turns.ts";
 export type { WatchOptions } from "./watch.ts";
 export { Erasure, type CompletedOptions } from "./erasure.ts";

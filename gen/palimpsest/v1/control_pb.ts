@@ -534,10 +534,11 @@ export type PutNamespacePolicyRequest = Message<"palimpsest.v1.PutNamespacePolic
    * `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`,
    * `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or
    * of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`,
-   * `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents,
-   * keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`,
-   * `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other
-   * records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1.
+   * `self_hosted_only` or `deny`), `egress.webhooks` (likewise), `audit.enabled`, `audit.include_reads`,
+   * `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`,
+   * `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and
+   * deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0);
+   * counts are at least 1.
    * Unknown fields are kept and given back; unknown values are refused.
    *
    * @generated from field: google.protobuf.Value policy = 2;

@@ -25,6 +25,8 @@ export interface EffectivePolicy {
   /** Counted from when the memory was superseded. */
   readonly supersededMaxAgeSecs: number | undefined;
   readonly egress: { readonly extract: Egress; readonly ask: Egress; readonly embed: Egress };
+  /** Where webhooks may go. */
+  readonly webhooks: Egress;
   readonly audit: {
     readonly enabled: boolean;
     readonly includeReads: boolean;
@@ -41,13 +43,19 @@ export interface EffectivePolicy {
 export const silentPolicy: PolicyValues = Object.freeze({});
 
 /** What replaces a policy that cannot be read. */
-const unreadable: PolicyValues = { "ai_egress.extract": "deny", "ai_egress.ask": "deny", "ai_egress.embed": "deny" };
+const unreadable: PolicyValues = {
+  "ai_egress.extract": "deny",
+  "ai_egress.ask": "deny",
+  "ai_egress.embed": "deny",
+  "egress.webhooks": "deny",
+};
 
 /** What holds where no namespace says otherwise. Only a namespace may go beyond it. */
 const defaults = {
   "ai_egress.extract": "allow",
   "ai_egress.ask": "allow",
   "ai_egress.embed": "allow",
+  "egress.webhooks": "allow",
   "audit.enabled": false,
   "audit.include_reads": false,
   "audit.include_data": false,
@@ -78,6 +86,7 @@ export function effectivePolicy(
     eventMaxAgeSecs: values["memory.event_max_age_secs"],
     supersededMaxAgeSecs: values["memory.superseded_max_age_secs"],
     egress: { extract: values["ai_egress.extract"], ask: values["ai_egress.ask"], embed: values["ai_egress.embed"] },
+    webhooks: values["egress.webhooks"],
     audit: {
       enabled: values["audit.enabled"],
       includeReads: values["audit.include_reads"],

@@ -32,11 +32,13 @@ import {
   nameClaimPrefix,
   parseNamespacePolicyKey,
   parseErasureKey,
+  parseWebhookKey,
   policyPrefix,
   publicKeyPrefix,
   purgePrefix,
   signingKeyKey,
   storeFormatKey,
+  webhooksPrefix,
 } from "../../format/keys/object-keys.ts";
 import { parseRevocationKey, revocationPrefix } from "../../format/keys/revocation-keys.ts";
 import { decodePolicy } from "../../format/records/policy.ts";
@@ -175,6 +177,7 @@ export class StoreDoctor {
     if (key.startsWith(duePrefix)) return this.#noted(this.#traces.written, parseDueKey(key)?.uuid);
     if (key.startsWith(erasingPrefix) || key.startsWith("erasures/"))
       return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
+    if (key.startsWith(webhooksPrefix)) return parseWebhookKey(key) !== undefined;
     if (key.startsWith(auditPrefix)) return parseAuditKey(key) !== undefined;
     if (key.startsWith(copyPrefix)) return parseCopyKey(key) !== undefined;
     if (key.startsWith(deletionCountPrefix)) return isNamePart(key.slice(deletionCountPrefix.length));

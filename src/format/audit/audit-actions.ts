@@ -59,6 +59,11 @@ export const auditActions = [
   "db.import",
   "branch.undo",
   "changes.watch",
+  "webhook.create",
+  "webhook.update",
+  "webhook.delete",
+  "webhook.test",
+  "webhook.redeliver",
   ...storeActions,
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
@@ -87,4 +92,9 @@ export const laterActions: ReadonlySet<AuditAction> = new Set([
   "db.import",
   "branch.undo",
   "changes.watch",
+  "webhook.create",
+  "webhook.update",
+  "webhook.delete",
+  "webhook.test",
+  "webhook.redeliver",
 ]);

@@ -95,7 +95,7 @@ export interface AuditEvent {
   readonly prev: string;
 }
 
-const recordIdPattern = /^(?:mem|ers)_(.+)$/;
+const recordIdPattern = /^(?:mem|ers|whk)_(.+)$/;
 const hashPattern = /^[0-9a-f]{64}$/;
 const tokenHashPattern = /^[0-9a-f]{16}$/;
 /** Names of providers, models and hosts come from the node's own configuration. */
@@ -106,7 +106,7 @@ export function auditTimeMs(event: Pick<AuditEvent, "id">): number {
   return ulidTimeMs(event.id);
 }
 
-/** Whether the text is the id of a memory or a coupon. */
+/** Whether the text is the id of a memory, a coupon or a webhook. */
 export function isRecordId(text: string): boolean {
   return isUlid(recordIdPattern.exec(text)?.[1] ?? "");
 }

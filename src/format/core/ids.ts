@@ -15,6 +15,7 @@ const ulidPattern = new RegExp(`^${ulidText}$`);
 const nodePattern = new RegExp(`^${nodeText}$`);
 const memoryIdPattern = new RegExp(`^mem_${ulidText}$`);
 const erasureIdPattern = new RegExp(`^ers_${ulidText}$`);
+const webhookIdPattern = new RegExp(`^whk_${ulidText}$`);
 const ulidDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const ulidTimeDigits = 10;
 
@@ -51,4 +52,9 @@ export function isMemoryId(value: unknown): value is string {
 /** Whether the value can be an erasure's id: `ers_` and a ULID. */
 export function isErasureId(value: unknown): value is string {
   return typeof value === "string" && erasureIdPattern.test(value);
+}
+
+/** Whether the value can be a webhook's id: `whk_` and a ULID. */
+export function isWebhookId(value: unknown): value is string {
+  return typeof value === "string" && webhookIdPattern.test(value);
 }

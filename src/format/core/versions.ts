@@ -60,6 +60,7 @@ export const formats = {
     writes: [1],
     reads: [1],
   },
+  webhook: { what: "a webhook", where: "hooks/<uuid>/<id>", told: json, writes: [1], reads: [1] },
   publicKey: { what: "a public key", where: "keys/public/<kid>", told: json, writes: [1], reads: [1] },
   backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store holds for

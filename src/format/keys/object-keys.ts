@@ -18,6 +18,7 @@
  * | `erasing/<uuid>/<id>`  | an erasure that is not complete                      | control/databases/erasure-coupons |
  * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database                    | format/records/copy-record |
  * | `orders/<node>/<uuid>/<copy>` | the order to purge a copy | control/databases/copy-records |
+ * | `hooks/<uuid>/<id>`    | a webhook, and how far it has come                   | format/records/webhook            |
  * | `deletions/<ns>`       | the number of a namespace's newest deletion          | control/databases/deletion-counts |
  * | `revoked/<time>/<jti>/<db or ns>/<name>` | a revoked token, and until when | control/access/revocations |
  * | `forgotten/<node>`     | a node that never comes back                         | control/databases/copy-records    |
@@ -153,6 +154,25 @@ export function erasureMarkerKey(uuid: string, id: string): string {
   return `${erasureMarkerPrefix(uuid)}${id}`;
 }
 
+/** The folder of all webhooks, so that a node finds those in its shards by one listing. */
+export const webhooksPrefix = "hooks/";
+
+/** The webhooks of a database. Ids sort by the time at which they were made. */
+export function webhookPrefix(uuid: string): string {
+  return `${webhooksPrefix}${uuid}/`;
+}
+
+/** A webhook. */
+export function webhookKey(uuid: string, id: string): string {
+  return `${webhookPrefix(uuid)}${id}`;
+}
+
+/** The webhook of the key, or undefined for a foreign object. */
+export function parseWebhookKey(key: string): { readonly uuid: string; readonly id: string } | undefined {
+  const [, uuid, id] = webhookKeyPattern.exec(key) ?? [];
+  return uuid === undefined || id === undefined ? undefined : { uuid, id };
+}
+
 /** The folder of the numbers of deletions. */
 export const deletionCountPrefix = "deletions/";
 
@@ -162,6 +182,7 @@ export function deletionCountKey(namespace: string): string {
 }
 
 const poolIdPattern = new RegExp(`^(${mainBranch}|${ulidText})-(0|[1-9][0-9]{0,15})-(${ulidText})$`);
+const webhookKeyPattern = new RegExp(`^hooks/(${uuidText})/(whk_${ulidText})$`);
 const erasureKeyPattern = new RegExp(`^(?:erasures|erasing)/(${uuidText})/(ers_${ulidText})$`);
 
 /** The erasure that the key of a coupon or of a marker belongs to, or undefined for a foreign object. */

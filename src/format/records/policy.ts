@@ -31,7 +31,7 @@ export const policyDepthMax = 8;
 /** Sources that a policy may trust. */
 const sourcesMax = 100;
 
-/** Where the text of an AI call may go, the loosest first. */
+/** Where the text of an AI call, or what a webhook tells, may go, the loosest first. */
 export const egressOrder = ["allow", "self_hosted_only", "deny"] as const;
 export type Egress = (typeof egressOrder)[number];
 
@@ -44,7 +44,7 @@ type CapPath =
   | "memory.superseded_max_count"
   | "audit.retention_secs"
   | "erasure.grace_secs";
-type EgressPath = "ai_egress.extract" | "ai_egress.ask" | "ai_egress.embed";
+type EgressPath = "ai_egress.extract" | "ai_egress.ask" | "ai_egress.embed" | "egress.webhooks";
 type SourcesPath = "memory.trusted_sources";
 type FlagPath = "audit.enabled" | "audit.include_reads" | "audit.include_data" | "erasure.purge_on_forget";
 export type PolicyPath = CapPath | EgressPath | FlagPath | SourcesPath;
@@ -130,6 +130,7 @@ const fieldRules: Readonly<Record<PolicyPath, FieldRule>> = {
   "ai_egress.extract": egress,
   "ai_egress.ask": egress,
   "ai_egress.embed": egress,
+  "egress.webhooks": egress,
   "audit.enabled": flag(true),
   "audit.include_reads": flag(true),
   "audit.include_data": flag(true),

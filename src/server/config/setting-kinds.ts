@@ -92,6 +92,18 @@ export const wordList: Kind<readonly string[]> = {
   },
 };
 
+/** Comma-separated whole numbers within bounds, a few of them. */
+export function integerList(least: number, most: number, countMax: number): Kind<readonly number[]> {
+  const one = integer(least, most);
+  return {
+    allowed: `1 to ${countMax} comma-separated whole numbers from ${least} to ${most}`,
+    parse(text) {
+      const numbers = text.split(",").map((part) => one.parse(part.trim()));
+      return numbers.length <= countMax && numbers.every((number) => number !== undefined) ? numbers : undefined;
+    },
+  };
+}
+
 /** Databases by identity, or all of them. */
 export const uuidsOrAll: Kind<readonly string[]> = {
   allowed: "all, or comma-separated lower-case UUIDs of databases",

@@ -8,6 +8,7 @@ import {
   endpoint,
   hostSuffix,
   integer,
+  integerList,
   oneOf,
   origin,
   originList,
@@ -46,6 +47,7 @@ const settingSecsMax = 10 * 365 * 86_400;
 const settingBytesMax = Number.MAX_SAFE_INTEGER;
 const dataBodyBytesDefault = 32 * 1024 * 1024;
 const concurrencyDefault = 1024;
+const webhookRetriesMax = 20;
 
 /** A row of the table: a variable, what it may be, and its default. */
 export interface Setting<Value, Fallback extends string | undefined> {
@@ -304,6 +306,24 @@ export const settings = {
     count,
     "calls of one credential under way at once; over it, 429",
     "no bound",
+  ),
+  webhooks: given(
+    "SERVICE_WEBHOOKS",
+    oneOf("on", "off"),
+    "on",
+    "`off` makes no webhooks and posts nothing; the same at all nodes",
+  ),
+  webhookHosts: absent(
+    "SERVICE_WEBHOOK_HOSTS",
+    wordList,
+    "comma-separated hosts that webhooks may reach over plain HTTP, and at addresses that are not public",
+    "none",
+  ),
+  webhookRetrySecs: given(
+    "SERVICE_WEBHOOK_RETRY_SECS",
+    integerList(1, limits.settingTimerSecsMax, webhookRetriesMax),
+    "5,30,120,600,1800,7200",
+    "seconds after which what a webhook's receiver did not take is posted again, time by time; then it is given up",
   ),
   acceptRollback: absent(
     "SERVICE_ACCEPT_ROLLBACK",

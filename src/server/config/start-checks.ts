@@ -5,7 +5,7 @@
  * package is there that it asks for.
  */
 import { findLocalModel } from "../../ai/local-model.ts";
-import { parseHost, isSelfHosted } from "../../ai/hosts.ts";
+import { parseHost, isSelfHosted } from "../../egress/hosts.ts";
 import type { Config } from "./config.ts";
 
 /** A shorter platform key is warned of: 16 random characters of base64 are 96 bits. */

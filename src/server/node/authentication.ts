@@ -10,6 +10,7 @@ import type { World } from "../../base/world.ts";
 import { Credentials, derivedClusterKey } from "../../control/access/credentials.ts";
 import { Fences } from "../../control/access/fences.ts";
 import { KeySet } from "../../control/access/key-set.ts";
+import { WebhookSignatures } from "../../control/access/webhook-signatures.ts";
 import { Receipts } from "../../control/access/receipts.ts";
 import { Revocations } from "../../control/access/revocations.ts";
 import { loadSigningKey } from "../../control/access/signing-key.ts";
@@ -25,6 +26,7 @@ export interface Authentication {
   readonly revocations: Revocations;
   readonly credentials: Credentials;
   readonly receipts: Receipts;
+  readonly signatures: WebhookSignatures;
   readonly fences: Fences;
   /** Of the calls between nodes; never the platform key. */
   readonly clusterKey: string;
@@ -78,6 +80,7 @@ export async function openAuthentication(
     revocations,
     credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world, revocations }),
     receipts: new Receipts(signingKey),
+    signatures: new WebhookSignatures(signingKey),
     fences: new Fences(signingKey),
     clusterKey,
     keySetPage,

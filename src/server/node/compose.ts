@@ -59,17 +59,18 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   // Which databases there are, what policies say of them, and the log of what is done to them.
   const control = openControl(base, nodeId, cluster, instruments, local.spares);
   // What the node was ordered to do while it was down is done before it serves.
-  const { receipts } = authentication;
-  const jobs = new Jobs({ ...base, engine, local, copies, ...control, receipts, nodeId, gcGraceMs, cluster });
+  const { receipts, signatures, tokens, revocations, fences } = authentication;
+  const places = { ...base, ...control, engine, local, copies, signals, cluster };
+  const jobs = new Jobs({ ...places, receipts, signatures, nodeId, gcGraceMs });
   stack.defer(() => jobs.close());
   await jobs.prepare();
   // The handlers of all endpoints, and the pipeline before them.
-  const { tokens, revocations, fences } = authentication;
-  const node = { world, engine, ...control, tokens, revocations, fences, names, erasures: jobs.erasures, signals };
+  const node = { world, engine, ...control, ...jobs.asked, tokens, revocations, fences, names, signals };
   const service = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
   const wires = await openWires(base, {
     ...service,
+    ...jobs.asked,
     engine: nodeEngine,
     audit: control.audit,
     authentication,

@@ -1,6 +1,6 @@
 /**
- * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
- * and sweeps databases that are not in use.
+ * What a node does without being asked: it carries erasures on, delivers webhooks, looks after its own copies and after
+ * deleted databases, and sweeps databases that are not in use.
  *
  * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become
  * its.
@@ -13,6 +13,8 @@ import type { CopyOwner, CopyRecords } from "../../control/databases/copy-record
 import type { Databases } from "../../control/databases/databases.ts";
 import { ErasureCoupons } from "../../control/databases/erasure-coupons.ts";
 import type { Policies } from "../../control/databases/policies.ts";
+import { WebhookRecords } from "../../control/databases/webhook-records.ts";
+import type { WebhookSignatures } from "../../control/access/webhook-signatures.ts";
 import type { Receipts } from "../../control/access/receipts.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 import { registerCopies, unregisterCopies } from "../../engine/local/copies.ts";
@@ -21,11 +23,15 @@ import type { Retention } from "../../engine/api/protocol.ts";
 import { parseProfileDatabaseName } from "../../format/core/names.ts";
 import { ReplicaRemover } from "../../service/jobs/replica-remover.ts";
 import { IdleDatabaseSweeper } from "../../service/jobs/idle-database-sweeper.ts";
+import type { BranchSignals } from "../../service/feed/branch-signals.ts";
+import { WebhookDeliveries } from "../../service/webhooks/webhook-deliveries.ts";
 import { Erasures } from "../../service/erasure/erasures.ts";
 import { findWrittenVersions } from "../../format/core/versions.ts";
+import type { NodeParts } from "../../service/handlers/node-parts.ts";
 import { retentionBy } from "../../service/handlers/governance.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import type { Config } from "../config/config.ts";
 
 export interface JobsOptions {
   readonly world: World;
@@ -38,6 +44,9 @@ export interface JobsOptions {
   readonly databases: Databases;
   readonly policies: Policies;
   readonly receipts: Receipts;
+  readonly signatures: WebhookSignatures;
+  readonly signals: BranchSignals;
+  readonly config: Pick<Config, "webhooks" | "webhookHosts" | "webhookRetrySecs">;
   readonly audit: AuditLog;
   readonly nodeId: string;
   readonly gcGraceMs: number;
@@ -49,6 +58,8 @@ export interface JobsOptions {
 /** The node's jobs. They end before the engine does. */
 export class Jobs {
   readonly erasures: Erasures;
+  readonly webhooks: WebhookDeliveries;
+  readonly #webhookRecords: WebhookRecords;
   readonly #replicaRemover: ReplicaRemover;
   readonly #sweeps: IdleDatabaseSweeper;
   #isStarted = false;
@@ -98,8 +109,18 @@ export class Jobs {
       readRetention: (database) => readRetention(policies, database),
       shards: cluster?.shards,
     });
-    cluster?.placement.whenNudged(() => this.#replicaRemover.hurry());
+    this.#webhookRecords = new WebhookRecords({ store, world, log });
+    this.webhooks = openWebhooks(options, this.#webhookRecords);
+    cluster?.placement.whenNudged(() => {
+      this.#replicaRemover.hurry();
+      if (this.#isStarted) this.webhooks.hurry();
+    });
     cluster?.shards.whenGained(() => this.#takeOver());
+  }
+
+  /** What calls of clients ask for. */
+  get asked(): Pick<NodeParts, "erasures" | "webhooks" | "webhookRecords"> {
+    return { erasures: this.erasures, webhooks: this.webhooks, webhookRecords: this.#webhookRecords };
   }
 
   /** Before the node serves: what was ordered of it while it was down. */
@@ -112,6 +133,7 @@ export class Jobs {
     this.#isStarted = true;
     this.erasures.start();
     this.#sweeps.start();
+    this.webhooks.start();
   }
 
   /** The node that did these jobs is gone. */
@@ -120,11 +142,44 @@ export class Jobs {
     if (!this.#isStarted) return;
     this.erasures.takeOver();
     this.#sweeps.takeOver();
+    this.webhooks.hurry();
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.erasures.close(), this.#replicaRemover.close(), this.#sweeps.close()]);
+    await Promise.all([
+      this.erasures.close(),
+      this.#replicaRemover.close(),
+      this.#sweeps.close(),
+      this.webhooks.close(),
+    ]);
   }
+}
+
+/** The webhooks that the node delivers. */
+function openWebhooks(options: JobsOptions, records: WebhookRecords): WebhookDeliveries {
+  const { world, log, engine, databases, policies, signatures, signals, config, cluster } = options;
+  return new WebhookDeliveries({
+    world,
+    log,
+    engine,
+    signals,
+    records,
+    policies,
+    signatures,
+    wasDeleted: async (database, uuid) => {
+      // A claim that is missing says nothing: it may have been lost.
+      const { uuid: holder, deletedAtMs } = await databases.standing(database);
+      return holder !== uuid && (holder !== undefined || deletedAtMs !== undefined);
+    },
+    isOn: config.webhooks === "on",
+    hosts: config.webhookHosts ?? [],
+    retrySecs: config.webhookRetrySecs,
+    cluster: cluster && {
+      shards: cluster.shards,
+      follow: (uuid) => cluster.placement.follow(uuid),
+      nudgeOthers: () => void cluster.placement.nudgeOthers(),
+    },
+  });
 }
 
 /** What the policy of the database removes now; undefined for a plain one. */

@@ -5,7 +5,7 @@
  * a model of its own.
  */
 import type { Embedder } from "../../ai/embedder.ts";
-import { isSelfHosted } from "../../ai/hosts.ts";
+import { isSelfHosted } from "../../egress/hosts.ts";
 import { LocalEmbedder } from "../../ai/local-embedder.ts";
 import { findLocalModel } from "../../ai/local-model.ts";
 import { startModelProcess, type ModelProcess } from "../../ai/local-process.ts";

@@ -9,6 +9,7 @@ import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
+import { WebhookService } from "../../../gen/palimpsest/v1/webhook_pb.ts";
 import { auditCall } from "../../service/pipeline/audit.ts";
 import { Authorization } from "../../service/pipeline/caller-check.ts";
 import { branchHandlers } from "../../service/handlers/branch-service.ts";
@@ -17,6 +18,7 @@ import type { Dispatch } from "../../service/call/call.ts";
 import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
 import { controlHandlers } from "../../service/handlers/control-service.ts";
 import { changeHandlers } from "../../service/changes/change-service.ts";
+import { webhookHandlers } from "../../service/changes/webhook-service.ts";
 import { dataHandlers } from "../../service/handlers/data-service.ts";
 import { fileHandlers } from "../../service/handlers/file-service.ts";
 import { memoryHandlers } from "../../service/memory/memory-service.ts";
@@ -38,6 +40,7 @@ function buildHandlers(node: NodeParts): HandlerTable {
     ...handlerEntries(BranchService, branchHandlers(node)),
     ...handlerEntries(TransferService, transferHandlers(node)),
     ...handlerEntries(ChangeService, changeHandlers(node)),
+    ...handlerEntries(WebhookService, webhookHandlers(node)),
   ]);
 }
 

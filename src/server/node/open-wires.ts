@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { Embedding } from "../../service/embedding/embedding.ts";
+import type { WebhookDeliveries } from "../../service/webhooks/webhook-deliveries.ts";
 import type { Dispatch } from "../../service/call/call.ts";
 import { allEndpoints } from "../../service/call/methods.ts";
 import { operatorsOnly, type Authentication } from "./authentication.ts";
@@ -30,6 +31,7 @@ export interface WiresParts {
   readonly dispatch: Dispatch;
   /** Undefined on a node without an embedder. */
   readonly embedding: Embedding | undefined;
+  readonly webhooks: WebhookDeliveries;
   readonly engine: NodeEngine;
   readonly audit: AuditLog;
   readonly authentication: Authentication;
@@ -78,7 +80,7 @@ export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wire
 /** What the doors of all ports have in common. */
 function doorsOptions(
   { config, world, log, store }: NodeBase,
-  { dispatch, embedding, engine, audit, authentication, instruments }: WiresParts,
+  { dispatch, embedding, webhooks, engine, audit, authentication, instruments }: WiresParts,
   readiness: NodeReadiness,
   storeHealth: StoreHealth,
 ): DoorsOptions {
@@ -89,6 +91,7 @@ function doorsOptions(
     leases: engine.cluster?.placement,
     time: world.time,
     embedding,
+    webhooks,
   });
   return {
     dispatch,

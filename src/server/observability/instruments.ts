@@ -13,6 +13,7 @@ import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 import type { EnginePort } from "../../engine/api/engine-port.ts";
 import type { Embedding } from "../../service/embedding/embedding.ts";
+import type { WebhookDeliveries } from "../../service/webhooks/webhook-deliveries.ts";
 import { Concurrency } from "../../service/pipeline/admission.ts";
 import type { PeerHost, Peers } from "../../service/placement/peers.ts";
 import type { MeasuredStore } from "../../store/measured-store.ts";
@@ -35,6 +36,7 @@ export interface Gauged {
   readonly leases: { readonly heldCount: number; readonly isLeased: boolean } | undefined;
   /** Undefined on a node without an embedder. */
   readonly embedding: Pick<Embedding, "measures"> | undefined;
+  readonly webhooks: Pick<WebhookDeliveries, "measures">;
 }
 
 export interface InstrumentsOptions {
@@ -111,7 +113,7 @@ export class Instruments {
     return { status: 200, contentType: metricsType, body: await metricsText(await this.#snapshot(gauged)) };
   }
 
-  async #snapshot({ engine, store, audit, leases, time, embedding }: Gauged): Promise<Snapshot> {
+  async #snapshot({ engine, store, audit, leases, time, embedding, webhooks }: Gauged): Promise<Snapshot> {
     const engines = await engine.measure();
     const { user, system } = process.cpuUsage();
     const { rss, heapUsed } = process.memoryUsage();
@@ -133,6 +135,7 @@ export class Instruments {
       },
       egress: this.egress.counts,
       embedder: embedding?.measures,
+      webhooks: webhooks.measures,
       auditDropped: audit.dropped,
       clockAheadMs: time.aheadMs,
       process: { cpuSecs: (user + system) / 1e6, residentBytes: rss, startedAtSecs: this.#startedAtMs / 1_000 },

@@ -9,6 +9,7 @@ import { Registry, type Metric } from "prom-client";
 import type { LocalEmbedderMeasures } from "../../ai/embedder.ts";
 import type { HistogramCounts } from "../../base/collections/histogram.ts";
 import type { EngineMeasures } from "../../engine/api/measures.ts";
+import type { WebhookMeasures } from "../../service/webhooks/webhook-deliveries.ts";
 import type { StoreMeasures } from "../../store/measured-store.ts";
 import type { ClusterCounts } from "./cluster-counts.ts";
 import type { EgressCount } from "./egress-counts.ts";
@@ -36,6 +37,7 @@ export interface Snapshot {
   readonly egress: readonly Readonly<EgressCount>[];
   /** Undefined on a node without a model of its own. */
   readonly embedder: LocalEmbedderMeasures | undefined;
+  readonly webhooks: WebhookMeasures;
   readonly auditDropped: number;
   /** How far the machine's clock is ahead of the time that is trusted. */
   readonly clockAheadMs: number;
@@ -62,6 +64,7 @@ function listFamilies(snapshot: Snapshot): readonly Family[] {
     ...storeFamilies(snapshot),
     ...clusterFamilies(snapshot),
     ...nodeFamilies(snapshot),
+    ...webhookFamilies(snapshot.webhooks),
     ...(snapshot.embedder ? embedderFamilies(snapshot.embedder) : []),
     ...processFamilies(snapshot),
   ];
@@ -217,6 +220,25 @@ function nodeFamilies({ node, egress, auditDropped, clockAheadMs }: Snapshot): r
       "clock_ahead_seconds",
       "How far the machine's clock is ahead of the time that is trusted; negative when it is behind",
       single(clockAheadMs / 1_000),
+    ),
+  ];
+}
+
+function webhookFamilies({ delivered, failed, dead, active, lagMs }: WebhookMeasures): readonly Family[] {
+  return [
+    new Family(
+      "counter",
+      "webhook_posts_total",
+      "Events that were posted to webhooks' receivers, by outcome (delivered, failed)",
+      Object.entries({ delivered, failed }).map(([outcome, value]) => ({ labels: { outcome }, value })),
+    ),
+    new Family("counter", "webhook_given_up_total", "Transactions that webhooks have given up", single(dead)),
+    new Family("gauge", "webhooks", "Webhooks that this node delivers", single(active)),
+    new Family(
+      "gauge",
+      "webhook_lag_seconds",
+      "How long ago what the webhook that is most behind has to post was committed",
+      single(lagMs / 1_000),
     ),
   ];
 }

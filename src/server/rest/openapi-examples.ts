@@ -24,6 +24,7 @@ const inPath: Readonly<Record<string, string>> = {
 
 /** By the services whose ids look alike. */
 const ids: Readonly<Record<string, string>> = {
+  WebhookService: "whk_01HF7YAT00000000000000000J",
   MemoryService: "mem_01HF7YAT00000000000000000J",
   DataService: "tokyo",
 };

@@ -23,6 +23,7 @@ import { FileService } from "../../../gen/palimpsest/v1/file_pb.ts";
 import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { BodyCap, Credential, json, type Rule, rule, Scope } from "../../../gen/palimpsest/v1/options_pb.ts";
 import { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
+import { WebhookService } from "../../../gen/palimpsest/v1/webhook_pb.ts";
 import { assert } from "../../base/faults/assert.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
@@ -69,6 +70,7 @@ export const publicServices: readonly DescService[] = [
   BranchService,
   TransferService,
   ChangeService,
+  WebhookService,
 ];
 
 /** Every method, in the order of the proto files. */

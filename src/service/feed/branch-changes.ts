@@ -28,7 +28,7 @@ export type Told = { readonly entry: ChangeEntry } | { readonly position: number
 
 /** Reads the changes after the transaction. */
 export function readChanges(
-  { world, engine }: BranchChangesParts,
+  { world, engine }: Pick<BranchChangesParts, "world" | "engine">,
   target: Target,
   after: number | undefined,
   options: Pick<CallOptions, "minTxid" | "consistency" | "caller">,

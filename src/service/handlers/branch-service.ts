@@ -88,6 +88,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
         await node.engine.branch({ uuid, branch: mainBranch }, { act: "delete", name: branch }, engineOptions(context)),
       );
       node.erasures.wake(uuid);
+      await node.webhooks.removeAll(uuid, branch);
       return {};
     },
   };

@@ -124,6 +124,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       // The tombstone is the deletion: it holds whatever becomes of the files, which cannot be reached any more.
       await node.engine.deleteTarget({ uuid, branch: mainBranch }, engineOptions(context));
       node.erasures.wake(uuid);
+      await node.webhooks.removeAll(uuid);
       return {};
     },
     ...tokenHandlers(node),

@@ -11,6 +11,8 @@ import type { Policies } from "../../control/databases/policies.ts";
 import type { AuditLog } from "../../control/audit/audit-log.ts";
 import type { Assistant } from "../../ai/assistant.ts";
 import type { BranchSignals } from "../feed/branch-signals.ts";
+import type { WebhookRecords } from "../../control/databases/webhook-records.ts";
+import type { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
 import type { Erasures } from "../erasure/erasures.ts";
 import type { Embedding } from "../embedding/embedding.ts";
 
@@ -28,6 +30,9 @@ export interface NodeParts {
   /** What tags of context blocks end in. */
   readonly fences: Fences;
   readonly erasures: Erasures;
+  readonly webhookRecords: WebhookRecords;
+  /** Those that this node delivers. */
+  readonly webhooks: WebhookDeliveries;
   /** Tells that a database may have changed. */
   readonly signals: BranchSignals;
   /** What makes vectors for text; undefined on a node without an embedder. */

@@ -43,6 +43,7 @@ import type {
   ReviewMemoryResponse,
   UpdateMemoryRequest,
 } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import type { DeleteWebhookRequest, RedeliverWebhookResponse, Webhook } from "../../../gen/palimpsest/v1/webhook_pb.ts";
 import type { ExportRequest, ImportRequest } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import type { AuditEntry } from "../../control/audit/audit-entry.ts";
 import type { AuditAction } from "../../format/audit/audit-actions.ts";
@@ -79,6 +80,8 @@ interface Witness {
 const memoryId = (request: Message): string =>
   toRecordId((request as ForgetMemoryRequest | GetMemoryRequest | UpdateMemoryRequest).id);
 const getDatabaseName = (request: Message): string => (request as Message & { readonly db: string }).db;
+
+const webhookId = (request: Message): string => toRecordId((request as DeleteWebhookRequest).id);
 
 /** The memory that is concerned, where it is one. */
 function onlyId({ ids }: ReviewMemoryRequest): string {
@@ -184,6 +187,18 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["BranchService.DeleteBranch", { action: "branch.delete", writes: true }],
   ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
   ["ChangeService.Watch", { action: "changes.watch" }],
+  ["WebhookService.CreateWebhook", { action: "webhook.create", made: (answer) => (answer as Webhook).id }],
+  ["WebhookService.UpdateWebhook", { action: "webhook.update", resource: webhookId }],
+  ["WebhookService.DeleteWebhook", { action: "webhook.delete", resource: webhookId }],
+  ["WebhookService.TestWebhook", { action: "webhook.test", resource: webhookId }],
+  [
+    "WebhookService.RedeliverWebhook",
+    {
+      action: "webhook.redeliver",
+      resource: webhookId,
+      count: (answer) => (answer as RedeliverWebhookResponse).count,
+    },
+  ],
   [
     "ChangeService.Undo",
     {

@@ -146,7 +146,7 @@ export class Placement extends EnginePort implements PeerHost {
     this.#onNudge();
   }
 
-  /** Sets what is done when another node says that there is an order for this one. */
+  /** Sets what is done when another node says that there is something here to look for. */
   whenNudged(look: () => void): void {
     this.#onNudge = look;
   }
@@ -154,6 +154,22 @@ export class Placement extends EnginePort implements PeerHost {
   /** Has another node look for orders now, if it lives. */
   nudge(nodeId: string): void {
     void this.#nudge(nodeId);
+  }
+
+  /** Has every other node look for what was changed here; one that is not reached looks by itself. */
+  async nudgeOthers(): Promise<void> {
+    const { leases, peers, log, nodeId: own } = this.#parts;
+    try {
+      for (const { id, address } of await leases.nodes()) if (id !== own) peers.nudge(address);
+    } catch (error) {
+      if (!(error instanceof StoreError || error instanceof Unreachable))
+        log.error("the other nodes were not told of a change", error);
+    }
+  }
+
+  /** Has the node that writes the database say here when it has changed: for a while, so that it is asked again. */
+  follow(uuid: string): void {
+    if (!this.#held.has(uuid)) this.#notifications.ask(uuid);
   }
 
   async #nudge(nodeId: string): Promise<void> {

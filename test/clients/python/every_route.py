@@ -237,6 +237,19 @@ async def feed(client: Any, ns: str) -> None:
     assert [(change.kind, change.op) for change in told[1].changes] == [("memory", "created")]
 
 
+async def webhooks(client: Any, ns: str) -> None:
+    db = client.profile(ns, "hooked")
+    await settle(db.remember(Fact("one", topic_key="t")))
+    hook = await settle(db.webhooks.create(url="https://localhost:1/x", kinds=["memory"], description="d"))
+    assert [one.id for one in await settle(db.webhooks.list())] == [hook.id]
+    assert (await settle(db.webhooks.update(hook.id, paused=True))).paused_because == "asked"
+    assert (await settle(db.webhooks.test(hook.id))).reason == "address"
+    assert await settle(db.webhooks.failures(hook.id)) == []
+    assert (await settle(db.webhooks.redeliver(hook.id, txids=[1]))).count == 0
+    await settle(db.webhooks.delete(hook.id))
+    await refused(errors.NotFound, lambda: db.webhooks.test(hook.id))
+
+
 async def control(client: Any, ns: str, name: str) -> None:
     assert f"{ns}--alice" in [database.name for database in await settle(client.databases())]
     namespace = client.namespace(ns)
@@ -263,6 +276,7 @@ async def everything(client: Any, suffix: str) -> None:
     await branches(client, f"py{suffix}")
     await transfers(client, f"py{suffix}")
     await feed(client, f"py{suffix}")
+    await webhooks(client, f"py{suffix}")
     await control(client, f"py{suffix}", f"tools{suffix}")
 
 

@@ -36,7 +36,7 @@ class MintNamespaceTokenRequest(TypedDict, total=False):
 class PutNamespacePolicyRequest(TypedDict, total=False):
     """What ControlService.PutNamespacePolicy takes."""
     policy: Required[Mapping[str, Json] | None]
-    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
+    """The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `egress.webhooks` (likewise), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused."""
 
 
 class MemoryInputDict(TypedDict, total=False):
@@ -703,6 +703,42 @@ class UndoRequest(TypedDict, total=False):
     """Only says whether it can be undone and what that would change."""
 
 
+class CreateWebhookRequest(TypedDict, total=False):
+    """What WebhookService.CreateWebhook takes."""
+    url: Required[str]
+    """Where to post to: `https://…`, without credentials and without a fragment. `http://`, and hosts with addresses that no public network routes, only where the operator has listed the host in `SERVICE_WEBHOOK_HOSTS`. Must be 1 to 2048 bytes of UTF-8 text."""
+    kinds: Sequence[str] | None
+    """Only changes of these kinds are posted; a transaction without one is not. Absent: all."""
+    after: int | None
+    """The transaction behind which it begins; 0 is the beginning of the branch. Absent: the present state."""
+    description: str | None
+    """For people. Must be at most 256 bytes of UTF-8 text."""
+
+
+class UpdateWebhookRequest(TypedDict, total=False):
+    """What WebhookService.UpdateWebhook takes."""
+    url: str | None
+    """Another address, as in CreateWebhookRequest. Must be 1 to 2048 bytes of UTF-8 text."""
+    kinds: Sequence[str] | None
+    """Other kinds; an empty list: all."""
+    description: str | None
+    """Another description; an empty one: none. Must be at most 256 bytes of UTF-8 text."""
+    paused: bool | None
+    """Whether it is to be paused, or to go on."""
+
+
+class TestWebhookRequest(TypedDict, total=False):
+    """What WebhookService.TestWebhook takes."""
+
+
+class RedeliverWebhookRequest(TypedDict, total=False):
+    """What WebhookService.RedeliverWebhook takes."""
+    txids: Sequence[int] | None
+    """The transactions; none: all of the list."""
+    drop: bool | None
+    """Takes them off the list instead."""
+
+
 class ReadAuditQuery(TypedDict, total=False):
     """The query of GET /v1/namespaces/{ns}/audit."""
     from_: int
@@ -1161,6 +1197,14 @@ class WatchQuery(TypedDict, total=False):
     """The query of GET /v1/db/{db}/changes."""
     after: int
     """The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told."""
+
+
+class ListWebhookFailuresQuery(TypedDict, total=False):
+    """The query of GET /v1/db/{db}/webhooks/{id}/failures."""
+    limit: int
+    """Failures on a page, at most 1,000; more are given as 1,000."""
+    cursor: str
+    """`next_cursor` of the page before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2813,6 +2857,88 @@ class UndoResponse:
     """The transaction of the undo; of a dry run the state that was looked at."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """A webhook."""
+    id: str
+    """Its id, `whk_…`."""
+    branch: str
+    """The branch whose transactions it posts."""
+    url: str
+    """Where they are posted to."""
+    state: str
+    """`active` or `paused`."""
+    position: int
+    """The last transaction that it is done with, as far as that is written down: some seconds behind what was posted."""
+    created_at: int
+    """When it was made, in Unix milliseconds."""
+    failures: int
+    """How many transactions are in its list of failures."""
+    kinds: Sequence[str] | None = None
+    """The kinds of changes that it tells of; absent: all."""
+    description: str | None = None
+    """What it was described as."""
+    paused_because: str | None = None
+    """Why it is paused: `asked`, or `gone` when the receiver answered 410."""
+    trying: WebhookFailure | None = None
+    """The transaction that the receiver did not take and that is posted again; absent while there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookFailure:
+    """A transaction that a receiver did not take."""
+    txid: int
+    """The transaction."""
+    at: int
+    """When it was last tried, in Unix milliseconds."""
+    tries: int
+    """How often it was tried."""
+    reason: str
+    """What came of the last try: `status` (the receiver answered something else than 2xx), `timeout`, `connection` (no connection, or one that broke), `tls` (the certificate was not good), `dns` (the host's name has no address), `address` (an address that no webhook may reach), or `policy` (the policy does not let webhooks out)."""
+    queued: bool
+    """Whether it was given up and waits to be tried once more, as RedeliverWebhook asked."""
+    status: int | None = None
+    """The HTTP status of the last answer, where there was one."""
+    next_at: int | None = None
+    """When it is tried again by itself, in Unix milliseconds; absent when it was given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListWebhooksResponse:
+    """What WebhookService.ListWebhooks gives."""
+    webhooks: Sequence[Webhook]
+    """All of them, oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestWebhookResponse:
+    """What WebhookService.TestWebhook gives."""
+    delivered: bool
+    """Whether the receiver answered 2xx."""
+    took_ms: int
+    """How long it took, in milliseconds."""
+    reason: str | None = None
+    """Why not, as in WebhookFailure.reason."""
+    status: int | None = None
+    """The HTTP status of the answer, where there was one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListWebhookFailuresResponse:
+    """What WebhookService.ListWebhookFailures gives."""
+    failures: Sequence[WebhookFailure]
+    """The newest first."""
+    next_cursor: str | None
+    """Where the next page begins; null on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedeliverWebhookResponse:
+    """What WebhookService.RedeliverWebhook gives."""
+    count: int
+    """How many of the list these were."""
+
+
 CLASSES: Mapping[str, type[Any]] = {
     "DatabaseInfo": DatabaseInfo,
     "ListDatabasesResponse": ListDatabasesResponse,
@@ -2932,4 +3058,10 @@ CLASSES: Mapping[str, type[Any]] = {
     "WatchResponse": WatchResponse,
     "Change": Change,
     "UndoResponse": UndoResponse,
+    "Webhook": Webhook,
+    "WebhookFailure": WebhookFailure,
+    "ListWebhooksResponse": ListWebhooksResponse,
+    "TestWebhookResponse": TestWebhookResponse,
+    "ListWebhookFailuresResponse": ListWebhookFailuresResponse,
+    "RedeliverWebhookResponse": RedeliverWebhookResponse,
 }

@@ -63,4 +63,7 @@ export const shapes: { readonly [name: string]: { readonly [field: string]: stri
   ImportResponse: { counts: "ImportCounts", left: "ImportLeft", errors: "ImportError" },
   WatchResponse: { changes: "Change" },
   UndoResponse: { changes: "Change" },
+  Webhook: { trying: "WebhookFailure" },
+  ListWebhooksResponse: { webhooks: "Webhook" },
+  ListWebhookFailuresResponse: { failures: "WebhookFailure" },
 };

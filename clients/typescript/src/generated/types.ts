@@ -72,7 +72,7 @@ export interface NamespacePolicy {
 
 /** What ControlService.PutNamespacePolicy takes. */
 export interface PutNamespacePolicyRequest {
-  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
+  /** The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`, `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`, `memory.superseded_max_count`, `memory.trusted_sources` (a list of at most 100 sources: memories of any other source, or of none, are proposed and wait for a review), `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`, `self_hosted_only` or `deny`), `egress.webhooks` (likewise), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents, keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`, `erasure.purge_on_forget` (of memories that are forgotten or rejected; ending a session, and deleting turns and other records, stay plain). Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1. Unknown fields are kept and given back; unknown values are refused. */
   readonly policy: JsonObject | null;
 }
 
@@ -2183,6 +2183,124 @@ export interface UndoResponse {
   readonly txid: number;
 }
 
+/** What WebhookService.CreateWebhook takes. */
+export interface CreateWebhookRequest {
+  /** Where to post to: `https://…`, without credentials and without a fragment. `http://`, and hosts with addresses that no public network routes, only where the operator has listed the host in `SERVICE_WEBHOOK_HOSTS`. Must be 1 to 2048 bytes of UTF-8 text. */
+  readonly url: string;
+  /** Only changes of these kinds are posted; a transaction without one is not. Absent: all. */
+  readonly kinds?:
+    | readonly ("memory" | "session" | "turn" | "kv" | "doc" | "vector" | "file" | "sql" | "erasure")[]
+    | null
+    | undefined;
+  /** The transaction behind which it begins; 0 is the beginning of the branch. Absent: the present state. */
+  readonly after?: number | null | undefined;
+  /** For people. Must be at most 256 bytes of UTF-8 text. */
+  readonly description?: string | null | undefined;
+}
+
+/** A webhook. */
+export interface Webhook {
+  /** Its id, `whk_…`. */
+  readonly id: string;
+  /** The branch whose transactions it posts. */
+  readonly branch: string;
+  /** Where they are posted to. */
+  readonly url: string;
+  /** The kinds of changes that it tells of; absent: all. */
+  readonly kinds?:
+    readonly ("memory" | "session" | "turn" | "kv" | "doc" | "vector" | "file" | "sql" | "erasure")[] | undefined;
+  /** What it was described as. */
+  readonly description?: string | undefined;
+  /** `active` or `paused`. */
+  readonly state: string;
+  /** Why it is paused: `asked`, or `gone` when the receiver answered 410. */
+  readonly pausedBecause?: string | undefined;
+  /** The last transaction that it is done with, as far as that is written down: some seconds behind what was posted. */
+  readonly position: number;
+  /** When it was made, in Unix milliseconds. */
+  readonly createdAt: number;
+  /** The transaction that the receiver did not take and that is posted again; absent while there is none. */
+  readonly trying?: WebhookFailure | undefined;
+  /** How many transactions are in its list of failures. */
+  readonly failures: number;
+}
+
+/** A transaction that a receiver did not take. */
+export interface WebhookFailure {
+  /** The transaction. */
+  readonly txid: number;
+  /** When it was last tried, in Unix milliseconds. */
+  readonly at: number;
+  /** How often it was tried. */
+  readonly tries: number;
+  /** What came of the last try: `status` (the receiver answered something else than 2xx), `timeout`, `connection` (no connection, or one that broke), `tls` (the certificate was not good), `dns` (the host's name has no address), `address` (an address that no webhook may reach), or `policy` (the policy does not let webhooks out). */
+  readonly reason: string;
+  /** The HTTP status of the last answer, where there was one. */
+  readonly status?: number | undefined;
+  /** When it is tried again by itself, in Unix milliseconds; absent when it was given up. */
+  readonly nextAt?: number | undefined;
+  /** Whether it was given up and waits to be tried once more, as RedeliverWebhook asked. */
+  readonly queued: boolean;
+}
+
+/** What WebhookService.ListWebhooks gives. */
+export interface ListWebhooksResponse {
+  /** All of them, oldest first. */
+  readonly webhooks: readonly Webhook[];
+}
+
+/** What WebhookService.UpdateWebhook takes. */
+export interface UpdateWebhookRequest {
+  /** Another address, as in CreateWebhookRequest. Must be 1 to 2048 bytes of UTF-8 text. */
+  readonly url?: string | null | undefined;
+  /** Other kinds; an empty list: all. */
+  readonly kinds?:
+    | readonly ("memory" | "session" | "turn" | "kv" | "doc" | "vector" | "file" | "sql" | "erasure")[]
+    | null
+    | undefined;
+  /** Another description; an empty one: none. Must be at most 256 bytes of UTF-8 text. */
+  readonly description?: string | null | undefined;
+  /** Whether it is to be paused, or to go on. */
+  readonly paused?: boolean | null | undefined;
+}
+
+/** What WebhookService.TestWebhook takes. */
+export interface TestWebhookRequest {}
+
+/** What WebhookService.TestWebhook gives. */
+export interface TestWebhookResponse {
+  /** Whether the receiver answered 2xx. */
+  readonly delivered: boolean;
+  /** Why not, as in WebhookFailure.reason. */
+  readonly reason?: string | undefined;
+  /** The HTTP status of the answer, where there was one. */
+  readonly status?: number | undefined;
+  /** How long it took, in milliseconds. */
+  readonly tookMs: number;
+}
+
+/** What WebhookService.ListWebhookFailures gives. */
+export interface ListWebhookFailuresResponse {
+  /** The newest first. */
+  readonly failures: readonly WebhookFailure[];
+  /** Where the next page begins; null on the last page. */
+  readonly nextCursor: string | null;
+}
+
+/** What WebhookService.RedeliverWebhook takes. */
+export interface RedeliverWebhookRequest {
+  /** The transactions; none: all of the list. */
+  readonly txids?: readonly number[] | null | undefined;
+  /** Takes them off the list instead. */
+  readonly drop?: boolean | null | undefined;
+}
+
+/** What WebhookService.RedeliverWebhook gives. */
+export interface RedeliverWebhookResponse {
+  /** How many of the list these were. */
+  readonly count: number;
+}
+
 /** The query of GET /v1/namespaces/{ns}/audit. */
 export interface ReadAuditQuery {
   /** Events at or after this time, in Unix milliseconds. Absent: 24 hours before `to`. */
@@ -2654,4 +2772,12 @@ export interface ImportQuery {
 export interface WatchQuery {
   /** The transaction after which the stream begins; 0 is the beginning of the branch. Absent, and without `Last-Event-ID`: the present state, so that only what comes is told. */
   readonly after?: number | undefined;
+}
+
+/** The query of GET /v1/db/{db}/webhooks/{id}/failures. */
+export interface ListWebhookFailuresQuery {
+  /** Failures on a page, at most 1,000; more are given as 1,000. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the page before. */
+  readonly cursor?: string | undefined;
 }

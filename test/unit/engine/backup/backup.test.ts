@@ -13,6 +13,9 @@ import { Findings } from "../../../../src/engine/rescue/findings.ts";
 import { restoreAll } from "../../../../src/engine/backup/restore-all.ts";
 import { StoreDoctor } from "../../../../src/engine/rescue/store-doctor.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
+import { encodeUtf8 } from "../../../../src/base/bytes.ts";
+import { webhookKey, webhooksPrefix } from "../../../../src/format/keys/object-keys.ts";
+import { listed } from "../../../../src/store/port/listing.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { openStoreToRead } from "../../../../src/store/open-store.ts";
@@ -143,3 +146,18 @@ test(
     }
   },
 );
+
+test("a backup has no webhooks: a restored fleet posts nothing", async () => {
+  const from = new MemoryStore();
+  const stored = await openStoreToRead({ kind: "file", directory: fleet.objects }, world);
+  for await (const { key } of listed(stored, ""))
+    await from.put(key, (await stored.get(key))!.bytes, { kind: "absent" });
+  const uuid = "00000000-0000-4000-8000-000000000001";
+  await from.put(webhookKey(uuid, "whk_01HF7YAT00000000000000000J"), encodeUtf8("{}"), { kind: "absent" });
+  const to = new MemoryStore();
+  const how = { fromName: "the fleet", scope: undefined, withSigningKey: false } as const;
+  await makeBackup(parts(from, to), { ...how, verify: "sample", skipDamaged: false });
+  expect((await to.list(webhooksPrefix, { limit: 1 })).objects).toEqual([]);
+  // Nor does a webhook disturb a look at the store.
+  expect(await listTroubles(from)).toEqual([]);
+});

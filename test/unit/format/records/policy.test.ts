@@ -51,6 +51,7 @@ const everything = {
   "ai_egress.extract": "deny",
   "ai_egress.ask": "self_hosted_only",
   "ai_egress.embed": "allow",
+  "egress.webhooks": "self_hosted_only",
   "audit.enabled": true,
   "audit.include_reads": false,
   "audit.include_data": true,
@@ -103,7 +104,7 @@ describe("a policy document", () => {
       [0, -1, 1.5, "1"],
       "memory.superseded_max_count must be a whole number, at least 1",
     ],
-    ...(["ai_egress.extract", "ai_egress.ask", "ai_egress.embed"] as const).map(
+    ...(["ai_egress.extract", "ai_egress.ask", "ai_egress.embed", "egress.webhooks"] as const).map(
       (path): [PolicyPath, unknown[], string] => [
         path,
         ["DENY", "none", "", 0, true, ["deny"]],
@@ -211,7 +212,7 @@ describe("tightening", () => {
       Object.fromEntries(
         paths.map((path) => [
           path,
-          path.startsWith("ai_egress.")
+          egress.includes(path)
             ? fc.constantFrom(...egressOrder)
             : typeof everything[path] === "boolean"
               ? fc.boolean()
@@ -248,7 +249,12 @@ describe("tightening", () => {
 
 describe("a policy at rest", () => {
   // What came later is no other format: an older build keeps a field that it does not know.
-  const { "audit.include_data": _later, "memory.trusted_sources": _last, ...first } = everything;
+  const {
+    "audit.include_data": _later,
+    "memory.trusted_sources": _last,
+    "egress.webhooks": _newest,
+    ...first
+  } = everything;
   const sample: StoredPolicy = {
     revision: 3,
     updatedAtMs: 1_700_000_000_000,

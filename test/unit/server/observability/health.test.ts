@@ -82,6 +82,7 @@ describe("grpc.health.v1", () => {
       "palimpsest.v1.FileService",
       "palimpsest.v1.BranchService",
       "palimpsest.v1.ChangeService",
+      "palimpsest.v1.WebhookService",
       "grpc.health.v1.Health",
     ];
     for (const service of services) expect((await client.check({ service })).status).toBe(Status.SERVING);

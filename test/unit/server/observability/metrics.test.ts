@@ -72,6 +72,7 @@ function buildSnapshot(given: Partial<Snapshot> = {}): Snapshot {
     },
     egress: [],
     embedder: undefined,
+    webhooks: { delivered: 0, failed: 0, dead: 0, active: 0, lagMs: 0 },
     auditDropped: 0,
     clockAheadMs: 0,
     process: { cpuSecs: 1, residentBytes: 2, startedAtSecs: 3 },

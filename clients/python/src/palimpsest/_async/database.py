@@ -15,6 +15,7 @@ from .texts import AsyncFiles, AsyncTurns
 from .transfer import export_parts, import_lines
 from .transport import AsyncTransport
 from .watch import watch_changes
+from .webhooks import AsyncWebhooks
 
 
 class AsyncDatabase:
@@ -24,6 +25,8 @@ class AsyncDatabase:
         self._scope = AsyncScope(transport, name, branch)
         self.files = AsyncFiles(self._scope)
         """The tree of texts."""
+        self.webhooks = AsyncWebhooks(self._scope)
+        """The receivers that its changes are posted to."""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from .texts import Files, Turns
 from .transfer import export_parts, import_lines
 from .transport import Transport
 from .watch import watch_changes
+from .webhooks import Webhooks
 
 
 class Database:
@@ -25,6 +26,8 @@ class Database:
         self._scope = Scope(transport, name, branch)
         self.files = Files(self._scope)
         """The tree of texts."""
+        self.webhooks = Webhooks(self._scope)
+        """The receivers that its changes are posted to."""
 
     @property
     def name(self) -> str:

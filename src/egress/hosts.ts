@@ -41,13 +41,19 @@ export function parseHost(baseAddress: string): string {
   return new URL(baseAddress).hostname;
 }
 
+/** Whether the operator has listed the host, which is as a URL gives it. */
+export function isListed(host: string, listed: readonly string[]): boolean {
+  const bare = bareHost(host);
+  return listed.some((entry) => bareHost(entry) === bare);
+}
+
 /**
  * Whether what is sent to the host stays with the operator. `host` is as a URL gives it, so that an address has one
  * form.
  */
 export function isSelfHosted(host: string, listed: readonly string[]): boolean {
+  if (isListed(host, listed)) return true;
   const bare = bareHost(host);
-  if (listed.some((entry) => bareHost(entry) === bare)) return true;
   const family = isIP(bare);
   if (family !== 0) return privateAddresses.check(bare, family === 4 ? "ipv4" : "ipv6");
   return bare !== "" && (!bare.includes(".") || privateEndings.some((ending) => bare.endsWith(ending)));

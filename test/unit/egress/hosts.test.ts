@@ -1,6 +1,6 @@
 /** Which hosts count as self-hosted, by their text alone. */
 import { expect, test } from "vitest";
-import { parseHost, isSelfHosted } from "../../../src/ai/hosts.ts";
+import { parseHost, isSelfHosted } from "../../../src/egress/hosts.ts";
 
 const own = [
   "http://127.0.0.1:11434",
