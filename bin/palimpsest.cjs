@@ -28,7 +28,15 @@ if (!process.env.NODE_COMPILE_CACHE && caches && path.isAbsolute(caches)) {
 // A checkout has the sources; the package has what was built of them.
 var sources = path.join(__dirname, "..", "src", "server", "main.ts");
 var built = path.join(__dirname, "..", "dist", "lib", "main.js");
-import(require("url").pathToFileURL(fs.existsSync(sources) ? sources : built).href).catch(function (error) {
-  console.error(error);
+var isCheckout = fs.existsSync(sources);
+import(require("url").pathToFileURL(isCheckout ? sources : built).href).catch(function (error) {
+  // The sources want more packages than what was built of them: npm leaves them out where NODE_ENV is production.
+  if (isCheckout && error && error.code === "ERR_MODULE_NOT_FOUND" && /package '/.test(error.message)) {
+    console.error(
+      "palimpsest: " + error.message.split(" imported from ")[0] + ". In a checkout, npm ci --include=dev brings it.",
+    );
+  } else {
+    console.error(error);
+  }
   process.exit(1);
 });

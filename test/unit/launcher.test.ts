@@ -1,6 +1,6 @@
 /** The command's first file: every Node can read it, and one that is too old is told so in one line. */
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -16,6 +16,18 @@ test("a Node that is too old gets one plain line and the exit code of a failure"
   });
   expect([status, stdout]).toEqual([1, ""]);
   expect(stderr).toMatch(/^palimpsest needs Node 24 or later, and this is Node 20\.11\.1\. .*npm start.*\n$/);
+});
+
+test("a checkout whose packages were left out says in one line what brings them", () => {
+  const checkout = temporaryDirectory();
+  for (const folder of ["bin", "src/server"]) mkdirSync(join(checkout, folder), { recursive: true });
+  copyFileSync(launcher, join(checkout, "bin/palimpsest.cjs"));
+  writeFileSync(join(checkout, "src/server/main.ts"), 'import "no-such-package";\n');
+  const { status, stderr } = spawnSync(process.execPath, [join(checkout, "bin/palimpsest.cjs")], { encoding: "utf8" });
+  expect(status).toBe(1);
+  expect(stderr).toBe(
+    "palimpsest: Cannot find package 'no-such-package'. In a checkout, npm ci --include=dev brings it.\n",
+  );
 });
 
 test("it holds nothing that an old Node could not read", () => {
