@@ -54,18 +54,20 @@ export function platformManifest(target: Target, main: MainManifest, files: read
 
 /**
  * The main package's manifest as it is published: with the packages of the platforms, which have the index of vectors
- * too, so that its own package, which everyone would compile, is left to those who want it; and without what only a
- * checkout can run.
+ * too, so that its own package, which everyone would compile, is left to those who want it; without what only a checkout
+ * can run; and with `usearch` as an option, as it has nothing for musl. A checkout insists on it: npm leaves an option
+ * out where the Node that it runs with is older than the option wants, though the checkout brings a newer one.
  */
 export function publishedManifest(manifest: Readonly<Record<string, unknown>>, repository?: string): object {
   const { devDependencies: _tools, knip: _checks, scripts, ...rest } = manifest;
-  const { "hnswlib-node": _compiled, ...optional } = rest["optionalDependencies"] as Record<string, string>;
+  const { usearch, ...dependencies } = rest["dependencies"] as Record<string, string>;
   const version = rest["version"] as string;
   const platforms = Object.fromEntries(targets.map((target) => [packageName(target), version]));
   return {
     ...rest,
     repository,
     scripts: { install: (scripts as Record<string, string>)["install"] },
-    optionalDependencies: { ...optional, ...platforms },
+    dependencies,
+    optionalDependencies: { usearch, ...platforms },
   };
 }

@@ -3,8 +3,17 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/base/package-root.ts";
 
+interface Entry {
+  readonly gypfile?: boolean;
+  readonly resolved?: string;
+  readonly integrity?: string;
+  readonly optional?: boolean;
+  readonly dev?: boolean;
+  readonly engines?: { readonly node?: string };
+}
+
 interface Lock {
-  readonly packages: Record<string, { gypfile?: boolean; resolved?: string; integrity?: string }>;
+  readonly packages: Record<string, Entry>;
 }
 
 function readLock(folder: string): Lock {
@@ -28,3 +37,12 @@ test.each(["", "packages/embed-local/"])(
     expect(Object.values(packages).filter(({ resolved }) => resolved !== undefined)).toEqual([]);
   },
 );
+
+test("no option of a checkout wants a newer Node than npm may run with: npm would leave it out without a word", () => {
+  // A tool's options are what it has compiled for other platforms; what it wants of Node, the tool wants too.
+  const options = Object.entries(lock.packages).filter(([, { optional, dev }]) => optional && !dev);
+  expect(options.length).toBeGreaterThan(0);
+  const oldest = 20;
+  const wants = ({ engines }: Entry): number => Number(/^>= ?(\d+)/.exec(engines?.node ?? "")?.[1] ?? 0);
+  expect(options.filter(([, entry]) => wants(entry) > oldest)).toEqual([]);
+});
