@@ -1,7 +1,7 @@
 /**
  * The clients as a stranger gets them: the TypeScript package packed and installed into an empty folder, where the
  * programs of its README and of the documents are checked with TypeScript's strictest settings and run on each Node.js
- * at hand; and the Python programs, checked and run.
+ * at hand, on Bun and on Deno; and the Python programs, checked and run.
  *
  * The blocks of a document are one program, in the order in which they are printed.
  */
@@ -23,7 +23,7 @@ const address = "http://127.0.0.1:8080";
 const outputBytesMax = 16 * 1024 * 1024;
 
 /** The oldest Node.js that the client is for, every other one of the path, and that of this test, by version. */
-async function findRuntimes(): Promise<ReadonlyMap<string, string>> {
+async function findNodes(): Promise<ReadonlyMap<string, string>> {
   const folders = process.env["PATH"]!.split(delimiter).map((folder) => join(folder, "node"));
   const found = new Map([[process.version, process.execPath]]);
   for (const program of [gateTool("PALIMPSEST_OLDER_NODE"), ...folders.filter((path) => existsSync(path))]) {
@@ -31,6 +31,17 @@ async function findRuntimes(): Promise<ReadonlyMap<string, string>> {
     if (Number(/^v(\d+)/.exec(stdout)?.[1]) >= 20) found.set(stdout.trim(), program);
   }
   return found;
+}
+
+/** How each runtime at hand is told to run a program. */
+function runtimeCommands(nodes: ReadonlyMap<string, string>): readonly (readonly [string, ...string[]])[] {
+  // What Deno asks a person for: to speak to the node, and to see whether it may write in colours.
+  const allowed = ["--allow-net=127.0.0.1", "--allow-env", "--node-modules-dir=manual"];
+  return [
+    ...[...nodes.values()].map((program): [string] => [program]),
+    [gateTool("PALIMPSEST_BUN"), "run"],
+    [gateTool("PALIMPSEST_DENO"), "run", ...allowed],
+  ];
 }
 
 /** What a stranger's compiler refuses; nothing of ours is left out of the check. */
@@ -53,9 +64,9 @@ const settings = {
 
 describe.skipIf(!inGate)("the packed TypeScript client", () => {
   const folder = mkdtempSync(join(tmpdir(), "palimpsest-stranger-"));
-  let runtimes: ReadonlyMap<string, string>;
+  let nodes: ReadonlyMap<string, string>;
   beforeAll(async () => {
-    runtimes = await findRuntimes();
+    nodes = await findNodes();
     const { archive, paths } = await pack(folder, "clients/typescript");
     expect(paths).toEqual(
       expect.arrayContaining(["dist/index.js", "dist/index.d.ts", "dist/local-keeper.js", "LICENSE"]),
@@ -87,22 +98,20 @@ describe.skipIf(!inGate)("the packed TypeScript client", () => {
     });
   });
 
-  test("runs the programs of its README and of the documents on each Node.js at hand", async () => {
-    expect([...runtimes.keys()].map((version) => version.split(".")[0])).toEqual(
-      expect.arrayContaining(["v20", "v24"]),
-    );
-    for (const [version, runtime] of runtimes) {
+  test("runs the programs of its README and of the documents on each Node.js at hand, on Bun and on Deno", async () => {
+    expect([...nodes.keys()].map((version) => version.split(".")[0])).toEqual(expect.arrayContaining(["v20", "v24"]));
+    for (const [at, [runtime, ...given]] of runtimeCommands(nodes).entries()) {
       const service = await startService();
       onTestFinished(() => service.close());
       for (const name of ["readme", "start"]) {
-        const program = join(folder, "out", `${name}-${version}.js`);
+        const program = join(folder, "out", `${name}-${at}.js`);
         writeFileSync(
           program,
           readFileSync(join(folder, "out", `${name}.js`), "utf8").replaceAll(address, service.address),
         );
-        const { stdout } = await run(runtime, [program], { cwd: folder });
-        expect(stdout, `${name} on ${version}`).toMatch(/(Alice|Bob) prefers the light theme/);
-        expect(stdout, `${name} on ${version}`).toMatch(/changes|memory created|kind: 'memory'/);
+        const { stdout } = await run(runtime, [...given, program], { cwd: folder });
+        expect(stdout, `${name} on ${runtime}`).toMatch(/(Alice|Bob) prefers the light theme/);
+        expect(stdout, `${name} on ${runtime}`).toMatch(/changes|memory created|kind: ['"]memory['"]/);
       }
     }
   });
@@ -113,7 +122,7 @@ describe.skipIf(!inGate)("the packed TypeScript client", () => {
     writeFileSync(join(tools, "palimpsest"), `#!/bin/sh\nexec "${process.execPath}" "${serviceEntry}" "$@"\n`, {
       mode: 0o755,
     });
-    for (const runtime of runtimes.values())
+    for (const runtime of nodes.values())
       await run(runtime, [join(folder, "out/local.js")], {
         cwd: folder,
         env: { ...process.env, PATH: [tools, process.env["PATH"]].join(delimiter) },
