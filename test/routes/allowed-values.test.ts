@@ -60,6 +60,8 @@ const otherReasons: readonly RegExp[] = [
   /^expected\[0\] must have at least one of seq, turn_id and content_sha256$/,
   /^(vectors\[0\]\.)?embedding has \d+ numbers, but collection c has dimension 2, fixed by its first vector$/,
   /^metric is \w+, but collection c has metric cosine, fixed by its first vector$/,
+  /^url must be an https:\/\/ address of at most 2048 bytes$/,
+  /^after must be a transaction that the branch has given, or 0$/,
   // Lengths of parts, bytes that are no text, and languages: no pattern tells them.
   /^db must be a name of a-z, 0-9, _ and - \(1 to 64 characters\), optionally followed by @branch$/,
   /^(path|to|folder) must have parts of at most 255 bytes$/,

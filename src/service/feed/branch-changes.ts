@@ -5,7 +5,7 @@
  * read names the transaction before it as the least that the answer may speak of, so that a state that was lost is a
  * conflict and never passed over. Must not know: wires, credentials.
  */
-import { ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import type { CallOptions, EnginePort } from "../../engine/api/engine-port.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
@@ -26,16 +26,24 @@ export interface BranchChangesParts {
 /** A transaction, or how far the branch is when nothing came for some time. */
 export type Told = { readonly entry: ChangeEntry } | { readonly position: number };
 
-/** Reads the changes after the transaction. */
-export function readChanges(
+/** Reads the changes after the transaction. Refuses one that the branch has never given. */
+export async function readChanges(
   { world, engine }: Pick<BranchChangesParts, "world" | "engine">,
   target: Target,
   after: number | undefined,
   options: Pick<CallOptions, "minTxid" | "consistency" | "caller">,
 ): Promise<Answer<ChangesPage>> {
-  const minTxid = Math.max(after ?? 0, options.minTxid ?? 0);
+  const { minTxid: asked = 0 } = options;
+  const minTxid = Math.max(after ?? 0, asked);
   const deadlineMs = world.monotonicMs() + readMs;
-  return engine.read(target, "changes.list", after === undefined ? {} : { after }, { ...options, minTxid, deadlineMs });
+  const request = after === undefined ? {} : { after };
+  try {
+    return await engine.read(target, "changes.list", request, { ...options, minTxid, deadlineMs });
+  } catch (error) {
+    // The engine names the header that asks for the same, which nobody has sent.
+    const isUnknown = minTxid > asked && error instanceof ServiceError && error.code === "invalid_request";
+    throw isUnknown ? invalid("after must be a transaction that the branch has given, or 0") : error;
+  }
 }
 
 export interface Following extends Pick<CallOptions, "consistency" | "caller"> {

@@ -79,12 +79,12 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       "grpc.reflection.v1alpha.ServerReflection",
       "palimpsest.v1.BranchService",
       "palimpsest.v1.ChangeService",
-      "palimpsest.v1.WebhookService",
       "palimpsest.v1.ControlService",
       "palimpsest.v1.DataService",
       "palimpsest.v1.FileService",
       "palimpsest.v1.MemoryService",
       "palimpsest.v1.TransferService",
+      "palimpsest.v1.WebhookService",
     ]);
     const registry = buildRegistry(
       await ask(address, version, ...listed.map((value) => ({ case: "fileContainingSymbol", value }) as const)),
