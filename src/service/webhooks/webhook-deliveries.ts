@@ -38,6 +38,8 @@ const runnersMax = 10_000;
  * are none. One that was made or changed at another node is said at once besides.
  */
 const lookMs = 30_000;
+/** A listing tells times in seconds: what is changed twice within one looks as if it were changed once. */
+const listedMs = 2_000;
 /** Webhooks that are read at once. */
 const readsAtOnceMax = 16;
 
@@ -84,10 +86,12 @@ export interface WebhookMeasures {
 interface Held {
   readonly runner: WebhookRunner;
   readonly post: GuardedPost;
-  /** As the listing said it when it was last read. */
+  /** As the listing said it when it was last read, */
   modifiedAtMs: number;
-  /** It may have been changed again within the second that the listing tells. */
-  isFresh: boolean;
+  /** when the listing said so first, */
+  seenMs: number;
+  /** and whether it was read when no other change could come of which the listing says the same. */
+  isSettled: boolean;
 }
 
 export class WebhookDeliveries {
@@ -144,20 +148,20 @@ export class WebhookDeliveries {
     for (const { post } of all) post.close();
   }
 
-  /** A webhook was made or changed by a call of this node. */
+  /** A webhook was made or changed by a call of this node. Another one may deliver it, or think so for a moment yet. */
   noted(webhook: StoredWebhook): void {
     const { cluster, isOn } = this.#parts;
     const held = this.#held.get(toKey(webhook));
     if (held) held.runner.changed();
     else if (isOn && this.#owns(webhook.uuid)) this.#take(webhook, 0);
-    if (!this.#owns(webhook.uuid)) cluster?.nudgeOthers();
+    cluster?.nudgeOthers();
   }
 
   /** A webhook was deleted by a call of this node. */
   forgotten(name: WebhookName): void {
     const held = this.#held.get(toKey(name));
     if (held) held.runner.changed();
-    if (!this.#owns(name.uuid)) this.#parts.cluster?.nudgeOthers();
+    this.#parts.cluster?.nudgeOthers();
   }
 
   /** The database or the branch was deleted: its webhooks go too, now or when their runner finds out. */
@@ -209,10 +213,15 @@ export class WebhookDeliveries {
     const { modifiedAtMs } = listed;
     const held = this.#held.get(toKey(listed));
     if (held) {
-      const isChanged = held.modifiedAtMs !== modifiedAtMs;
-      if (isChanged || held.isFresh) held.runner.changed();
-      held.modifiedAtMs = modifiedAtMs;
-      held.isFresh = isChanged;
+      const nowMs = this.#parts.world.monotonicMs();
+      if (held.modifiedAtMs !== modifiedAtMs) {
+        held.modifiedAtMs = modifiedAtMs;
+        held.seenMs = nowMs;
+        held.isSettled = false;
+      }
+      if (held.isSettled) return;
+      held.runner.changed();
+      held.isSettled = nowMs - held.seenMs >= listedMs;
       return;
     }
     const webhook = await this.#parts.records.readable(listed);
@@ -238,6 +247,7 @@ export class WebhookDeliveries {
         wasDeleted,
         schedule: retrySecs,
         follow: cluster?.follow,
+        isOurs: () => this.#owns(webhook.uuid),
         mayLeave: (now) => this.#mayLeave(now),
         post: (now, event) => this.#post(post, now, event),
         count: (what) => void this.#counts[what]++,
@@ -245,7 +255,7 @@ export class WebhookDeliveries {
       },
       webhook,
     );
-    this.#held.set(key, { runner, post, modifiedAtMs, isFresh: true });
+    this.#held.set(key, { runner, post, modifiedAtMs, seenMs: world.monotonicMs(), isSettled: false });
   }
 
   async #drop(key: string): Promise<void> {

@@ -29,14 +29,12 @@ import { computeRetryMs, listKept } from "./webhook-retries.ts";
 
 /** What was read so long ago is read again before it is posted. */
 const freshMs = 1_000;
-/**
- * How often the position is written down while something is posted; and while all of it is passed over by the filter.
- */
+/** How often the position is written down: while something is posted, while the filter passes over all of it. */
 const savePostedMs = 2_000;
 const savePassedMs = 60_000;
 /**
- * Between two looks at a branch that nobody says to have changed. Every write is said; only what a node does by itself,
- * such as an expiry, is found by looking. More rarely in the end than a file is closed for idleness.
+ * Between two looks at a branch that nobody says to have changed: only what a node does by itself, such as an expiry, is
+ * found by looking. More rarely in the end than a file is closed for idleness.
  */
 const quietMsMin = 500;
 const quietMsMax = 300_000;
@@ -44,9 +42,10 @@ const quietMsMax = 300_000;
 const followMs = 15_000;
 /** What is not in object storage yet is there by then, or soon. */
 const shipLookMs = 250;
-/** Between two looks whether the policy lets it out again. */
+/** Between two looks whether it is this node's again, whether the policy lets it out again, */
+const othersMs = 1_000;
 const deniedMs = 30_000;
-/** Whether the database of a webhook that rests is still there. */
+/** and whether the database of a webhook that rests is still there. */
 const pausedMs = 3_600_000;
 /** After a fault of the node's own: feeds that cannot be read, progress that cannot be written. */
 const troubleMsMin = 1_000;
@@ -67,6 +66,8 @@ export interface WebhookRunnerParts {
   readonly records: WebhookRecords;
   /** In seconds, time by time. */
   readonly schedule: readonly number[];
+  /** Whether this node is to deliver it; while not, whoever has made this runner is about to end it. */
+  readonly isOurs: () => boolean;
   /** Whether the policy lets it out now. */
   readonly mayLeave: (webhook: StoredWebhook) => Promise<boolean>;
   readonly post: (webhook: StoredWebhook, event: WebhookEvent) => Promise<Posted>;
@@ -156,10 +157,11 @@ export class WebhookRunner {
 
   /** Does what there is to do now, and says how long to wait for more. */
   async #step(): Promise<number> {
-    const { world, mayLeave } = this.#parts;
+    const { world, isOurs, mayLeave } = this.#parts;
     if (this.#isChanged) await this.#reload();
-    const { paused, trying, failures } = this.#webhook;
+    if (!isOurs()) return othersMs;
     if (this.#isOver) return 0;
+    const { paused, trying, failures } = this.#webhook;
     if (paused !== undefined) {
       this.#behindSinceMs = undefined;
       return (await this.#read(this.#position)) === "gone" ? 0 : pausedMs;
@@ -178,10 +180,10 @@ export class WebhookRunner {
   }
 
   async #postAll({ entries, more, durableTxid }: DurablePage): Promise<number> {
-    const { world } = this.#parts;
-    const readMs = world.monotonicMs();
+    const { world, isOurs } = this.#parts;
+    const untilMs = world.monotonicMs() + freshMs;
     for (const entry of entries) {
-      if (this.#isOver || this.#isChanged || world.monotonicMs() - readMs > freshMs) return 0;
+      if (this.#isOver || this.#isChanged || world.monotonicMs() > untilMs || !isOurs()) return 0;
       this.#behindSinceMs = entry.at;
       if (entry.txid > durableTxid) {
         this.#isWaitingForShip = true;
