@@ -1,6 +1,7 @@
 /** A real node in a process of its own, on a free port, for tests that kill it and for benches. */
 import { spawn, type ChildProcess } from "node:child_process";
-import { createServer, type AddressInfo } from "node:net";
+import { randomInt } from "node:crypto";
+import { createServer } from "node:net";
 import { join } from "node:path";
 
 export interface NodeProcess {
@@ -19,15 +20,29 @@ export interface NodeProcess {
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Below the ports that systems give to connections that leave (49152 by IANA, 32768 on Linux). */
+const portsFrom = 10_240;
+const portsTo = 32_768;
+const portTriesMax = 100;
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
   });
+}
+
+/**
+ * A port on which nobody listens. It is none that a connection of another test takes before the node listens on it, as
+ * one that the system gives would be.
+ */
+export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < portTriesMax; tries++) {
+    const port = randomInt(portsFrom, portsTo);
+    if (await isFree(port)) return port;
+  }
+  throw new Error("no port is free");
 }
 
 export async function callRest(
