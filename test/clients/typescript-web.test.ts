@@ -45,7 +45,8 @@ test("runs as one script where there are only the globals of the web", async () 
         if (named.length > 0) break;
       }
       const refused = await db.forget("mem_00000000000000000000000000").catch((error) => error);
-      return { found: memories.map(({ summary }) => summary), changes, refused: refused instanceof Palimpsest.NotFound };
+      const found = memories.map(({ summary }) => summary);
+      return { found, changes, refused: refused instanceof Palimpsest.NotFound };
     })()`,
     context,
   );

@@ -33,8 +33,8 @@ const freshMs = 1_000;
 const savePostedMs = 2_000;
 const savePassedMs = 60_000;
 /**
- * Between two looks at a branch that nobody says to have changed: only what a node does by itself, such as an expiry, is
- * found by looking. More rarely in the end than a file is closed for idleness.
+ * Between two looks at a branch that nobody says to have changed: only what a node does by itself, such as an expiry,
+ * is found by looking. More rarely in the end than a file is closed for idleness.
  */
 const quietMsMin = 500;
 const quietMsMax = 300_000;
