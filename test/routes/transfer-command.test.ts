@@ -140,6 +140,29 @@ test("a kept connection says where to; people are told in words", async () => {
   expect((await palimpsest(["list", "--branch", "copy"], env)).out).toContain('"kept"');
 });
 
+test("an import makes a profile that is not there, but for a dry run, and for nothing that is no export", async () => {
+  const folder = temporaryDirectory();
+  const { ns, profile } = service().profile();
+  await post(service().address, `/v1/memory/${ns}/${profile}/memories`, {
+    memories: [{ type: "event", summary: "one", content: null }],
+  });
+  const file = join(folder, "one.ndjson");
+  expect((await run("export", "--database", `${ns}--${profile}`, file)).code).toBe(0);
+  const fresh = `${ns}--fresh`;
+  const refused = await fetch(`${service().address}/v1/db/${fresh}/import`, {
+    method: "POST",
+    headers: { "content-type": "application/x-ndjson" },
+    body: "{}\n",
+  });
+  expect(refused.status).toBe(400);
+  expect(await run("import", "--database", fresh, file, "--dry-run")).toMatchObject({
+    code: 3,
+    error: expect.stringContaining("all would be new") as unknown,
+  });
+  expect((await run("import", "--database", fresh, file)).code).toBe(0);
+  expect((await run("list", "--database", fresh)).out).toContain("one");
+});
+
 test("what cannot be done ends with the code of its kind", async () => {
   const folder = temporaryDirectory();
   const { ns, profile } = service().profile();

@@ -337,7 +337,9 @@ export const TransferService: GenService<{
    * lines begin with the header. Before anything is written a checkpoint is made, so that one rewind undoes the whole
    * import. Lines are checked before they are written, some megabytes at a time; a refusal names the line that is
    * wrong, and the line before which everything was taken. Records keep their ids and times. A repeated import changes
-   * nothing: it may be given again from its beginning after any failure. What was erased for good stays erased.
+   * nothing: it may be given again from its beginning after any failure. What was erased for good stays erased. A
+   * profile that does not exist is made, as by its first memory; with `dry_run`, and for any other database, it is
+   * `database_not_found` (404).
    *
    * @generated from rpc palimpsest.v1.TransferService.Import
    */

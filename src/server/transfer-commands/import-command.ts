@@ -86,8 +86,8 @@ async function send(
   try {
     return await database.import(told(), { mode, dryRun, checkpoint });
   } catch (error) {
-    if (!(error instanceof Palimpsest.DatabaseNotFound)) throw error;
-    throw new CommandFailure(3, `${error.message} (${error.code}): the first memory of a profile makes it`);
+    if (!(error instanceof Palimpsest.DatabaseNotFound) || !dryRun) throw error;
+    throw new CommandFailure(3, `${error.message} (${error.code}): all would be new; an import makes a profile`);
   } finally {
     progress.clear();
   }

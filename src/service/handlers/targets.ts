@@ -8,7 +8,13 @@ import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { predatesDeletion } from "../../control/access/access-rules.ts";
 import type { DatabaseRecord } from "../../control/databases/databases.ts";
 import type { Target } from "../../engine/api/protocol.ts";
-import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../../format/core/names.ts";
+import {
+  checkBranchName,
+  mainBranch,
+  parseDatabaseSpec,
+  parseProfileDatabaseName,
+  profileDatabaseName,
+} from "../../format/core/names.ts";
 import type { Context } from "../call/context.ts";
 import { readRetention } from "./governance.ts";
 import type { NodeParts } from "./node-parts.ts";
@@ -43,6 +49,14 @@ export async function databaseTarget(
   const { name, branch: inSpec } = parseDatabaseSpec(spec);
   const branch = resolveBranch([inSpec, context.call.headers.branch, inMessage]);
   return buildTarget(node, context, await node.databases.require(name), branch);
+}
+
+/** As `databaseTarget`, but a profile is created when it does not exist, as its first memory would. */
+export async function ensureTarget(node: NodeParts, context: Context, spec: string): Promise<Target> {
+  const { name, branch } = parseDatabaseSpec(spec);
+  const profile = parseProfileDatabaseName(name);
+  if (!profile) return databaseTarget(node, context, spec);
+  return ensureProfileTarget(node, context, { ns: profile.namespace, profile: profile.profile, branch });
 }
 
 export interface ProfileAddress {

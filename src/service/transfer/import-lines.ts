@@ -66,6 +66,12 @@ export function* recordWindows(
   yield window;
 }
 
+/** Refuses bytes that do not begin as an export does. Throws invalid_request. */
+export function checkBeginning(bytes: Uint8Array): void {
+  const end = bytes.indexOf(lineFeed);
+  readLine(end < 0 ? bytes : bytes.subarray(0, end), firstState());
+}
+
 /** The record of the line, if it is one. */
 function readLine(bytes: Uint8Array, state: LineState): RecordLine | undefined {
   const { line } = state;
