@@ -2,9 +2,8 @@
 import type { TransferService } from "../../../gen/palimpsest/v1/transfer_pb.ts";
 import { encodeUtf8 } from "../../base/bytes.ts";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import type { Target } from "../../engine/api/protocol.ts";
 import { parseDatabaseSpec } from "../../format/core/names.ts";
-import { type Context, engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
 import { present } from "../call/data-messages.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
 import { databaseTarget, ensureTarget } from "../handlers/targets.ts";
@@ -25,10 +24,13 @@ export function transferHandlers(node: NodeParts): ServiceHandlers<typeof Transf
       return { contentType: exportType, data: encodeUtf8(text) };
     },
     async import({ db, records, mode, dryRun = false, cursor, checkpoint }, context) {
+      const { name } = parseDatabaseSpec(db);
       checkType(records?.contentType ?? "");
       const bytes = records?.data ?? new Uint8Array(0);
-      const isFirst = !dryRun && cursor === undefined;
-      const target = await (isFirst ? importTarget(node, context, db, bytes) : databaseTarget(node, context, db));
+      const mayMake = !dryRun && cursor === undefined && !(await node.databases.find(name));
+      // A profile that is not there is made, but for nothing that is no export.
+      if (mayMake) checkBeginning(bytes);
+      const target = await (mayMake ? ensureTarget : databaseTarget)(node, context, db);
       const answer = await runImport(node, context, target, { bytes, mode, dryRun, cursor, checkpoint });
       context.mutates = !dryRun;
       // Nothing was written: the answer speaks of the state that was looked at.
@@ -57,13 +59,6 @@ export function transferHandlers(node: NodeParts): ServiceHandlers<typeof Transf
       };
     },
   };
-}
-
-/** Makes a profile that is not there, but for nothing that is no export. */
-async function importTarget(node: NodeParts, context: Context, db: string, bytes: Uint8Array): Promise<Target> {
-  if (await node.databases.find(parseDatabaseSpec(db).name)) return databaseTarget(node, context, db);
-  checkBeginning(bytes);
-  return ensureTarget(node, context, db);
 }
 
 /** Refuses what a form, or a client that was told nothing else, sends: it may have lost its line breaks. */
