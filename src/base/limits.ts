@@ -144,8 +144,8 @@ export const limits = {
   erasureLookAgainMs: 60_000,
   /** Erasures in one answer, newest first. */
   erasuresListMax: 1_000,
-  /** How long a node that stops waits for an erasure to come to a step that the next run can go on from. */
-  erasureStopMs: 2_000,
+  /** How long a node that stops waits for each of its jobs to come to a step that the next run can go on from. */
+  jobStopMs: 2_000,
   /** The ids of ten thousand memories twice, the traces of as many, and some evidence take about 2 MiB. */
   erasureCouponBytesMax: 4 * MiB,
   /** Coupons that are read or written at once. */

@@ -101,7 +101,7 @@ export class Eraser {
     this.#closing = true;
     this.#cancelTick();
     await this.#search.close(0);
-    await Promise.race([Promise.all(this.#looks), sleep(this.#parts.world, limits.erasureStopMs)]);
+    await Promise.race([Promise.all(this.#looks), sleep(this.#parts.world, limits.jobStopMs)]);
   }
 
   /** The unfinished coupons of a database that are looked after here, oldest first. */

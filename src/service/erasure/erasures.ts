@@ -14,7 +14,7 @@ import type { Answer, Target } from "../../engine/api/protocol.ts";
 import { recordsVersion, type ErasureCoupon } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../../format/erasure/erasure-receipt.ts";
 import { isRecordTarget } from "../../model/erasure-records.ts";
-import { ErasedNames, type KnownErasures } from "./erased-names.ts";
+import { ErasedBooks, type KnownErasures } from "./erased-books.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
@@ -59,13 +59,13 @@ const nothingThere: ReadonlySet<ErrorCode> = new Set([
 export class Erasures {
   readonly #parts: EraserParts;
   readonly #eraser: Eraser;
-  readonly #names: ErasedNames;
+  readonly #names: ErasedBooks;
   /** Erasures that are under way, by what they erase: requests for the same share the outcome. */
   readonly #underWay = new Map<string, Promise<Requested>>();
 
   constructor(parts: EraserParts) {
     this.#parts = parts;
-    this.#names = new ErasedNames(parts.coupons);
+    this.#names = new ErasedBooks(parts.coupons);
     this.#eraser = new Eraser(parts, (coupon) => this.#carryOut(coupon));
   }
 

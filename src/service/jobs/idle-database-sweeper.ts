@@ -86,7 +86,7 @@ export class IdleDatabaseSweeper {
 
   /** Begins nothing more, and waits a moment for what is under way. */
   async close(): Promise<void> {
-    await this.#rounds.close(limits.erasureStopMs);
+    await this.#rounds.close(limits.jobStopMs);
   }
 
   /** Sweeps what is due now. Throws StoreError. */

@@ -104,7 +104,7 @@ export class ReplicaRemover {
 
   /** Begins nothing more, and waits a moment for what is under way. */
   async close(): Promise<void> {
-    await this.#rounds.close(limits.erasureStopMs);
+    await this.#rounds.close(limits.jobStopMs);
   }
 
   /** One look at everything. Gives whether all of it could be done. */

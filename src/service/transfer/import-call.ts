@@ -20,8 +20,8 @@ import {
 import { checkUserSql } from "../../sqlite/sql-authorizer.ts";
 import { engineOptions, type Context } from "../call/context.ts";
 import type { NodeParts } from "../handlers/node-parts.ts";
-import type { KnownErasures } from "../erasure/erased-names.ts";
-import { namesIn } from "./erased-names.ts";
+import type { KnownErasures } from "../erasure/erased-books.ts";
+import { namesIn } from "./record-names.ts";
 import { firstState, type LineState, type RecordLine, recordWindows } from "./import-lines.ts";
 import { isCounts, isHash, readCursor, writeCursor } from "./opaque-cursor.ts";
 

@@ -144,7 +144,7 @@ export class WebhookDeliveries {
     const all = [...this.#held.values()];
     this.#held.clear();
     const stopped = Promise.all(all.map(({ runner }) => runner.stop()));
-    await Promise.race([stopped, sleep(world, limits.erasureStopMs)]);
+    await Promise.race([stopped, sleep(world, limits.jobStopMs)]);
     for (const { post } of all) post.close();
   }
 

@@ -8,7 +8,7 @@
 import type { ErasedNames } from "../../model/transfer/erased.ts";
 import { readRecord } from "../../model/transfer/transfer.ts";
 import type { NamePart } from "../erasure/erased-book.ts";
-import type { KnownErasures } from "../erasure/erased-names.ts";
+import type { KnownErasures } from "../erasure/erased-books.ts";
 
 /** A path is no longer. */
 const pathCharsMax = 1_024;

@@ -7,7 +7,7 @@
  */
 import { invalid } from "../../base/faults/errors.ts";
 import type { ErasureCoupons } from "../../control/databases/erasure-coupons.ts";
-import type { ErasedNames as Names } from "../../model/transfer/erased.ts";
+import type { ErasedNames } from "../../model/transfer/erased.ts";
 import { ErasedBook, type NamePart } from "./erased-book.ts";
 
 /** Names of all databases together that a node keeps, and of one that it holds: some hundred bytes each. */
@@ -17,7 +17,7 @@ const erasedNamesMax = 500_000;
 export interface KnownErasures {
   /** Whether nothing was erased, and nothing need be looked for. */
   readonly isEmpty: boolean;
-  find(each: Iterable<ReadonlySet<NamePart>>): Names;
+  find(each: Iterable<ReadonlySet<NamePart>>): ErasedNames;
 }
 
 /** A database's coupons that were read, and what they name. */
@@ -26,7 +26,7 @@ interface Shelf {
   readonly book: ErasedBook;
 }
 
-export class ErasedNames {
+export class ErasedBooks {
   readonly #coupons: ErasureCoupons;
   readonly #namesMax: number;
   /** By database, the one that was asked for last at the end. */

@@ -9,7 +9,7 @@ import { ErasureCoupons } from "../../../../src/control/databases/erasure-coupon
 import { encodeCoupon, type ErasureCoupon } from "../../../../src/format/erasure/erasure-coupon.ts";
 import type { ErasureTarget } from "../../../../src/format/erasure/erasure-receipt.ts";
 import { erasureCouponKey } from "../../../../src/format/keys/object-keys.ts";
-import { ErasedNames } from "../../../../src/service/erasure/erased-names.ts";
+import { ErasedBooks } from "../../../../src/service/erasure/erased-books.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { buildBegun, erased, idOf, startMs, uuid } from "../../../support/kept-coupons.ts";
@@ -19,7 +19,7 @@ const memoryId = (n: number): string => `mem_01HF7YAT${String(n).padStart(18, "0
 
 interface Shop {
   readonly store: ObjectStore;
-  readonly names: ErasedNames;
+  readonly names: ErasedBooks;
   readonly asked: { gets: number; lists: number };
   put(n: number, target: ErasureTarget, more?: Partial<ErasureCoupon>): Promise<void>;
 }
@@ -36,7 +36,7 @@ function open(namesMax?: number): Shop {
   return {
     store,
     asked,
-    names: new ErasedNames(coupons, namesMax),
+    names: new ErasedBooks(coupons, namesMax),
     async put(n, target, more = {}) {
       const begun = { ...buildBegun(n, more.uuid), target, requestedAtMs: startMs + n };
       const taken = { records: [], ...(target.kind === "subject" && { kinds: {} }), memoryIds: [], ...more };

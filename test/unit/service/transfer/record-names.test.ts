@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ErasedBook, type NamedErasure } from "../../../../src/service/erasure/erased-book.ts";
-import { namesIn } from "../../../../src/service/transfer/erased-names.ts";
+import { namesIn } from "../../../../src/service/transfer/record-names.ts";
 import type { ErasureTarget } from "../../../../src/format/erasure/erasure-receipt.ts";
 import type { ErasedNames } from "../../../../src/model/transfer/erased.ts";
 import { planImport } from "../../../../src/model/transfer/transfer.ts";
