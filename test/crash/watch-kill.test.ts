@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort, startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { SteadyWriters } from "../support/steady-writers.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { SteadyReader, watches, Watching } from "../support/watchers.ts";
 
@@ -25,30 +26,17 @@ test("through kills, every transaction is told once, in order, and every acknowl
   onTestFinished(() => node.end("SIGKILL"));
   expect((await node.call("POST", "/v1/databases", { name: "one" })).status).toBe(201);
   const reader = new SteadyReader([`http://127.0.0.1:${port}`], "one");
-  const acknowledged = new Map<string, number>();
-  let isOver = false;
-  const writing = Array.from({ length: writers }, async (_, writer) => {
-    for (let n = 0; !isOver; n++) {
-      const key = `w${writer}-${n}`;
-      try {
-        const { status, json } = await node.call("PUT", `/v1/db/one/kv/n/${key}`, key, text);
-        if (status === 200) acknowledged.set(key, json.txid as number);
-      } catch {
-        // The node was killed: whether the write is there, the feed will tell.
-      }
-      await pause(2);
-    }
-  });
+  const put = (key: string): ReturnType<NodeProcess["call"]> => node.call("PUT", `/v1/db/one/kv/n/${key}`, key, text);
+  const writing = new SteadyWriters(Array<typeof put>(writers).fill(put), 2);
+  const { acknowledged } = writing;
   for (let kill = 0; kill < kills; kill++) {
     const before = acknowledged.size;
     while (acknowledged.size < before + 50) await pause(10);
     await node.end("SIGKILL");
     node = await start(directory, port);
   }
-  isOver = true;
-  await Promise.all(writing);
-  const last = Math.max(...acknowledged.values());
-  while ((reader.told.at(-1)?.txid ?? 0) < last) await pause(10);
+  await writing.stop();
+  while ((reader.told.at(-1)?.txid ?? 0) < writing.last) await pause(10);
   await reader.stop();
   const told = new Map<string, number>();
   let position = 0;

@@ -2,9 +2,9 @@
  * The change feed of a cluster whose nodes are killed while clients write through all of them: readers at every node
  * are told every transaction once and in order, or that what they saw was lost.
  */
-import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Cluster, clusterNeed, eventually, hasCluster } from "../support/cluster.ts";
+import { SteadyWriters } from "../support/steady-writers.ts";
 import { SteadyReader, watches, Watching, type WatchedEvent } from "../support/watchers.ts";
 
 const durable = { "content-type": "text/plain", "service-durability": "durable" };
@@ -43,23 +43,9 @@ describe.skipIf(!hasCluster)(`the change feed of a cluster${clusterNeed}`, { tim
     const readers = addresses.map(
       (_, at) => new SteadyReader([...addresses.slice(at), ...addresses.slice(0, at)], "one"),
     );
-    const acknowledged = new Map<string, number>();
-    let isOver = false;
-    const writing = cluster.nodes.map(async (node, writer) => {
-      for (let n = 0; !isOver; n++) {
-        const key = `w${writer}-${n}`;
-        try {
-          const answer = await node.call("PUT", `/v1/db/one/kv/n/${key}`, key, durable);
-          if (answer.status === 200) acknowledged.set(key, answer.json.txid as number);
-        } catch {
-          // The node is down: whether the write is there, the feed will tell.
-        }
-        await pause(30);
-      }
-    });
-    onTestFinished(() => {
-      isOver = true;
-    });
+    const puts = cluster.nodes.map((node) => (key: string) => node.call("PUT", `/v1/db/one/kv/n/${key}`, key, durable));
+    const writing = new SteadyWriters(puts, 30);
+    const { acknowledged } = writing;
     for (let kill = 0; kill < 2; kill++) {
       const before = acknowledged.size;
       await eventually(60_000, async () => {
@@ -76,11 +62,9 @@ describe.skipIf(!hasCluster)(`the change feed of a cluster${clusterNeed}`, { tim
     await eventually(60_000, async () => {
       expect(acknowledged.size).toBeGreaterThan(before + 10);
     });
-    isOver = true;
-    await Promise.all(writing);
-    const last = Math.max(...acknowledged.values());
+    await writing.stop();
     await eventually(30_000, async () => {
-      for (const { told } of readers) expect(told.at(-1)?.txid ?? 0).toBeGreaterThanOrEqual(last);
+      for (const { told } of readers) expect(told.at(-1)?.txid ?? 0).toBeGreaterThanOrEqual(writing.last);
     });
     await Promise.all(readers.map((reader) => reader.stop()));
     for (const { told, lost } of readers) {
@@ -99,7 +83,7 @@ describe.skipIf(!hasCluster)(`the change feed of a cluster${clusterNeed}`, { tim
     for (const address of addresses)
       for (const watch of Object.values(watches)) {
         const watching = new Watching(watch, address, { db: "one", after: 0 });
-        await watching.until(({ transactions }) => (transactions.at(-1)?.txid ?? 0) >= last);
+        await watching.until(({ transactions }) => (transactions.at(-1)?.txid ?? 0) >= writing.last);
         watching.stop();
         const { told } = readers[0]!;
         const most = Math.min(told.length, watching.transactions.length);

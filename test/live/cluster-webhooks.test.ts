@@ -3,9 +3,10 @@
  * acknowledged write, in order and without a gap; what comes twice has the id that it had.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Cluster, clusterNeed, eventually, hasCluster, type ClusterNode } from "../support/cluster.ts";
 import { checkDelivered, Receiver, until } from "../support/receiver.ts";
+import { SteadyWriters } from "../support/steady-writers.ts";
 
 const durable = { "content-type": "text/plain", "service-durability": "durable" };
 
@@ -31,27 +32,10 @@ describe.skipIf(!hasCluster)(`webhooks of a cluster${clusterNeed}`, { timeout: 3
     const receiver = await Receiver.start();
     const made = await first.call("POST", "/v1/db/one/webhooks", { url: receiver.url });
     expect(made.status).toBe(201);
-    const acknowledged = new Map<string, number>();
-    let isOver = false;
-    const writing = cluster.nodes.map(async (node, writer) => {
-      for (let n = 0; !isOver; n++) {
-        const key = `w${writer}-${n}`;
-        try {
-          const answer = await node.call("PUT", `/v1/db/one/kv/n/${key}`, key, durable);
-          if (answer.status === 200) acknowledged.set(key, answer.json.txid as number);
-        } catch {
-          // The node is down: whether the write is there, the feed will tell.
-        }
-        await pause(30);
-      }
-    });
-    onTestFinished(() => {
-      isOver = true;
-    });
-    const isTold = (): boolean => {
-      const last = Math.max(...acknowledged.values());
-      return receiver.taken.some(({ json }) => json.txid >= last);
-    };
+    const puts = cluster.nodes.map((node) => (key: string) => node.call("PUT", `/v1/db/one/kv/n/${key}`, key, durable));
+    const writing = new SteadyWriters(puts, 30);
+    const { acknowledged } = writing;
+    const isTold = (): boolean => receiver.taken.some(({ json }) => json.txid >= writing.last);
     await until(() => receiver.taken.length > 20, 60_000);
     // The one that writes the database, and each other one, of which one delivers.
     const names = new Set<string>();
@@ -66,8 +50,7 @@ describe.skipIf(!hasCluster)(`webhooks of a cluster${clusterNeed}`, { timeout: 3
       await victim.start();
       await until(() => acknowledged.size > 0 && receiver.taken.length > before + 40, 60_000);
     }
-    isOver = true;
-    await Promise.all(writing);
+    await writing.stop();
     await until(isTold, 60_000);
     checkDelivered(receiver.taken, acknowledged);
 
